@@ -92,7 +92,8 @@ static int not_found(const char *id, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "Sandbox %.60s not found", id);
 }
 
-int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
+/* By the name that the client has for it. Wakes nothing. */
+static int find_box(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
     json_t *note = NULL;
@@ -112,7 +113,7 @@ int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
     if (rc == CAY_ENOENT)
         return not_found(id, err);
     CAY_TRY(rc);
-    cay__str_copy(out->id, sizeof out->id, id);
+    CAY_COPY(out->id, id);
     out->note = note;
     return 0;
 }
@@ -145,7 +146,7 @@ static const char *state_word(cay_state s)
 int cay__ss_connect(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
 {
     cay_info *info;
-    CAY_TRY(cay__ss_find(r, id, out, err));
+    CAY_TRY(find_box(r, id, out, err));
     CAY_TRY(state_of(r, out->sb, &info, err));
     bool paused = info->state == CAY_PAUSED;
     if (!paused && info->state != CAY_RUNNING)
@@ -229,7 +230,7 @@ static int on_timeout(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &body, err));
     CAY_TRY(cay__ss_str(body, "sandbox_id", true, &id, err));
     CAY_TRY(cay__ss_int(body, "timeout_seconds", 1, LONGEST, &seconds, err));
-    CAY_TRY(cay__ss_find(r, id, &b, err));
+    CAY_TRY(find_box(r, id, &b, err));
     CAY_TRY(cay_sandbox_extend(b.sb, &r->call, (uint64_t)seconds * 1000, 0, err));
     json_object_set_new(b.note, "timeout_s",
                         json_integer(seconds)); /* what later requests start anew */
@@ -241,7 +242,7 @@ static int on_status(cay__req *r, cay_err *err)
 {
     cay__ss_box b;
     cay_info *info;
-    CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
+    CAY_TRY(find_box(r, r->param[0], &b, err));
     CAY_TRY(state_of(r, b.sb, &info, err));
     return cay__reply_pack(r, 200, "{s:b,s:s,s:s,s:s,s:s}", "success", 1, "sandbox_id", b.id,
                            "status", state_word(info->state), "provider_sandbox_id", info->id,
@@ -265,7 +266,7 @@ static int on_info(cay__req *r, cay_err *err)
 {
     cay__ss_box b;
     cay_info *info;
-    CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
+    CAY_TRY(find_box(r, r->param[0], &b, err));
     CAY_TRY(state_of(r, b.sb, &info, err));
     bool down = info->state == CAY_PAUSED || info->state == CAY_STOPPED;
     /* One that was paused by its timeout was not seen by us: then the record of its state tells. */
@@ -283,7 +284,7 @@ static int on_info(cay__req *r, cay_err *err)
 static int on_pause(cay__req *r, cay_err *err)
 {
     cay__ss_box b;
-    CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
+    CAY_TRY(find_box(r, r->param[0], &b, err));
     CAY_TRY(cay_sandbox_pause(b.sb, &r->call, err));
     CAY_TRY(note_times(r, &b, "stopped_ms", err));
     return cay__ss_done(r, "Sandbox paused");
@@ -317,7 +318,7 @@ static int on_delete(cay__req *r, cay_err *err)
 {
     cay__ss_box b;
     int64_t now = cay__clock_ms();
-    CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
+    CAY_TRY(find_box(r, r->param[0], &b, err));
     CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
     json_object_set_new(b.note, "deleted_ms", json_integer(now));
     CAY_TRY(save_note(r, b.id, b.note, err));

@@ -26,10 +26,8 @@ int cay__ss_int(const json_t *body, const char *name, int64_t min, int64_t max, 
 /* Text for people and programs alike: what is no UTF-8 becomes U+FFFD. */
 json_t *cay__ss_text(const char *s, size_t n);
 
-/* A sandbox by the name that the client has for it. Wakes nothing. */
-int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err);
-/* The same for work in it: one that is paused is resumed, its time starts anew, its activity is
- * noted. CAY_ESTATE when it is neither running nor paused. */
+/* A sandbox by the name that the client has for it, for work in it: one that is paused is resumed,
+ * its time starts anew, its activity is noted. CAY_ESTATE when it is neither running nor paused. */
 int cay__ss_connect(cay__req *r, const char *id, cay__ss_box *out, cay_err *err);
 /* The body, and the sandbox that its "sandbox_id" names, connected. */
 int cay__ss_begin(cay__req *r, cay__ss_box *out, cay_err *err);

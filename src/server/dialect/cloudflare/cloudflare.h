@@ -4,7 +4,6 @@
  * docs/wire/cloudflare.md tells what is answered.
  */
 #pragma once
-#include <base/base.h>
 #include <server/dialect/dialect.h>
 
 #define CF_ROOT     "/workspace"
@@ -38,4 +37,4 @@ int cf_begin(cay__req *r, cay_sandbox **out, json_t **body, cay_err *err);
 int cf_as(int rc, cay_reason reason, cay_err *err); /* faults of ours are the route's own word; what
                                                       the request did wrong stays what it is */
 /* mount.c */
-cay__handler cf_mount, cf_unmount, cf_pool_stats, cf_openapi, cf_openapi_page;
+cay__handler cf_mount, cf_unmount;

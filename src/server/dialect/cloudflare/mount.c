@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST …/mount and …/unmount: buckets in a sandbox that runs. */
 #include "cloudflare.h"
-#include <cay/volume.h>
 
 /* rclone and its way out are the host's, outside of every sandbox's policy: so it is for whose
  * machine this is. */

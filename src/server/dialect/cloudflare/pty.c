@@ -137,8 +137,7 @@ static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, cons
     char tag[64];
     const char *argv[] = { CAY_OR(shell, "/bin/bash"), NULL };
     const cay_pair env[] = { { "TERM", "xterm-256color" }, { NULL, NULL } };
-    if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 &&
-        attach_terminal(r, sb, tag, out))
+    if (session && CAY_FORMAT(tag, "cf-pty-%s", session) > 0 && attach_terminal(r, sb, tag, out))
         return 0;
     const cay_spawn s = { .size = sizeof s,
                           .argv = argv,
@@ -178,7 +177,7 @@ int cf_pty(cay__req *r, cay_err *err)
     if (rc == CAY_ENOENT || rc == CAY_EPERM) { /* a shell that is not there, or none: told by the
                                                   terminal, as the bridge does */
         t->p = NULL;
-        cay__str_copy(t->why, sizeof t->why, err->msg);
+        CAY_COPY(t->why, err->msg);
         pump.beat_ms = 1;
         rc = 0;
     } else if (rc == 0) {

@@ -2,7 +2,6 @@
 /* Sandboxes, files, archives, sessions and tunnels of the bridge. */
 #include "cloudflare.h"
 #include <base/path.h>
-#include <cay/policy.h>
 #include <ctype.h>
 #include <server/preview/preview.h>
 
@@ -48,7 +47,7 @@ int cf_as(int rc, cay_reason reason, cay_err *err)
 {
     if (rc < 0 && rc != CAY_EINVAL && rc != CAY_EPERM && rc != CAY_EGONE && rc != CAY_ETOOBIG) {
         err->code = CAY_EUPSTREAM;
-        cay__str_copy(err->reason, sizeof err->reason, cay_reason_word(reason));
+        CAY_COPY(err->reason, cay_reason_word(reason));
         return CAY_EUPSTREAM;
     }
     return rc;
@@ -161,7 +160,7 @@ static int on_persist(cay__req *r, cay_err *err)
     cay_stat st = { .size_of = sizeof st };
     int fd;
     CAY_TRY(cf_sandbox(r, &sb, err));
-    snprintf(file, sizeof file, "/tmp/.cay-persist-%s", r->id);
+    CAY_FORMAT(file, "/tmp/.cay-persist-%s", r->id);
     for (char *one = strtok_r(s, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
         if (strstr(one, ".."))
             return cay_fail(err, CAY_EINVAL, "an exclude has \"..\" in it");
@@ -188,7 +187,7 @@ static int on_hydrate(cay__req *r, cay_err *err)
     uint64_t n = 0;
     const char *argv[] = { "tar", "-C", CF_ROOT, "-x", "-f", file, NULL };
     CAY_TRY(cf_sandbox(r, &sb, err));
-    snprintf(file, sizeof file, "/tmp/.cay-hydrate-%s", r->id);
+    CAY_FORMAT(file, "/tmp/.cay-hydrate-%s", r->id);
     int rc = write_body_file(r, sb, file, &n, err);
     if (rc == CAY_ETOOBIG || (rc == 0 && !n))
         rc = cay_fail(err, CAY_EINVAL,
@@ -243,8 +242,8 @@ static int on_tunnel(cay__req *r, cay_err *err)
     CAY_TRY(read_port(r, &port, err));
     CAY_TRY(tunnel_name(r, &name, err));
     CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), CAY_REASON_TUNNEL_ERROR, err));
-    snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb),
-             cay__server_domain(r->server), colon && !strchr(colon, ']') ? colon : "");
+    CAY_FORMAT(host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb), cay__server_domain(r->server),
+               colon && !strchr(colon, ']') ? colon : "");
     return cay__reply_pack(
         r, 200, "{s:s,s:i,s:o,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port", port, "url",
         json_sprintf("%s://%s/?" CAY__PREVIEW_TOKEN "=%s", cay__scheme(r->tls), host, e.token),
@@ -261,6 +260,59 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
     if (rc < 0 && rc != CAY_ENOENT)
         return cf_as(rc, CAY_REASON_TUNNEL_ERROR, err);
     return cay__reply_empty(r, 204);
+}
+
+/* What is beside sandboxes: the pool, and the description of all of it. */
+
+static int on_list_sandbox(const cay_info *i, void *arg)
+{
+    ++*(json_int_t *)arg;
+    return 0;
+}
+
+/* Sandboxes are made ahead of time below, for everybody: none of them is a tenant's before it asks.
+ */
+static int on_pool_stats(cay__req *r, cay_err *err)
+{
+    json_int_t n = 0;
+    const cay_filter f = { .size = sizeof f,
+                           .tenant = cay__req_tenant(r),
+                           .states = 1u << CAY_RUNNING };
+    CAY_TRY(cay_client_list(r->client, &r->call, &f, on_list_sandbox, &n, err));
+    return cay__reply_pack(r, 200, "{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
+                           "total", n, "config", "warmTarget", 0, "refreshInterval", 10000,
+                           "maxInstances", 0);
+}
+
+static json_t *describe_api(void)
+{
+    return cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay");
+}
+
+static int on_openapi(cay__req *r, cay_err *err)
+{
+    return cay__reply_json(r, 200, describe_api());
+}
+
+static int on_openapi_page(cay__req *r, cay_err *err)
+{
+    CAY_AUTOJSON *o = describe_api();
+    CAY_AUTOFREE char *text = json_dumps(o, JSON_INDENT(2));
+    CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
+    cay__buf_str(
+        &b, "<!doctype html><meta charset=\"utf-8\"><title>Cloudflare sandbox bridge</title><pre>");
+    for (const char *c = CAY_OR(text, ""); *c; c++) {
+        if (*c == '<')
+            cay__buf_str(&b, "&lt;");
+        else if (*c == '&')
+            cay__buf_str(&b, "&amp;");
+        else
+            cay__buf_add(&b, c, 1);
+    }
+    cay__buf_str(&b, "</pre>");
+    if (b.full)
+        return cay_fail(err, CAY_ETOOBIG, "the document is too long");
+    return cay__reply(r, 200, "text/html; charset=utf-8", b.data, b.len);
 }
 
 #define GIVES(status, type_) .answers = { { status, .type = type_ } }
@@ -304,14 +356,14 @@ static const cay__route routes[] = {
     CAY__ROUTE("POST", "/v1/sandbox/{id}/unmount", cf_unmount, 0, "unmount", "sandbox",
                "and away again, once all is written", GIVES_JSON,
                .fails = CAY__E400 | CAY__E404 | CAY__E502),
-    CAY__ROUTE("GET", "/v1/pool/stats", cf_pool_stats, 0, "poolStats", "sandbox",
+    CAY__ROUTE("GET", "/v1/pool/stats", on_pool_stats, 0, "poolStats", "sandbox",
                "how many sandboxes there are", GIVES_JSON),
     CAY__ROUTE("POST", "/v1/pool/prime", cf_ok, 0, "poolPrime", "sandbox",
                "nothing is to be done: sandboxes are made ahead of time anyway", GIVES_JSON),
     CAY__ROUTE("POST", "/v1/pool/shutdown-prewarmed", cf_ok),
-    CAY__ROUTE("GET", "/v1/openapi.json", cf_openapi),
-    CAY__ROUTE("GET", "/v1/openapi", cf_openapi),
-    CAY__ROUTE("GET", "/v1/openapi.html", cf_openapi_page),
+    CAY__ROUTE("GET", "/v1/openapi.json", on_openapi),
+    CAY__ROUTE("GET", "/v1/openapi", on_openapi),
+    CAY__ROUTE("GET", "/v1/openapi.html", on_openapi_page),
 };
 
 static const struct {
@@ -352,14 +404,11 @@ static int reply_error(cay__req *r, const cay_err *err)
  * route alone. */
 static const char *read_query_key(cay__req *r)
 {
-    const char *q = NULL;
-    if (r->route && r->route->fn == cf_pty)
-        q = cay__req_query(r, "authorization");
-    if (r->route && (r->route->fn == cf_openapi || r->route->fn == cf_openapi_page))
+    cay__handler *fn = CAY_IF(r->route, r->route->fn);
+    if (fn == on_openapi || fn == on_openapi_page)
         return cay__req_query(r, "token");
-    if (q && !strncasecmp(q, "bearer ", 7))
-        return q + 7;
-    return NULL;
+    const char *q = CAY_IF(fn == cf_pty, cay__req_query(r, "authorization"));
+    return CAY_IF(q && !strncasecmp(q, "bearer ", 7), q + 7);
 }
 
 static bool is_own_path(cay__req *r)
@@ -378,56 +427,3 @@ const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare",
                                                .fail = reply_error,
                                                .key = read_query_key,
                                                .also = is_own_path };
-
-/* What is beside sandboxes: the pool, and the description of all of it. */
-
-static int on_list_sandbox(const cay_info *i, void *arg)
-{
-    ++*(json_int_t *)arg;
-    return 0;
-}
-
-/* Sandboxes are made ahead of time below, for everybody: none of them is a tenant's before it asks.
- */
-int cf_pool_stats(cay__req *r, cay_err *err)
-{
-    json_int_t n = 0;
-    const cay_filter f = { .size = sizeof f,
-                           .tenant = cay__req_tenant(r),
-                           .states = 1u << CAY_RUNNING };
-    CAY_TRY(cay_client_list(r->client, &r->call, &f, on_list_sandbox, &n, err));
-    return cay__reply_pack(r, 200, "{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
-                           "total", n, "config", "warmTarget", 0, "refreshInterval", 10000,
-                           "maxInstances", 0);
-}
-
-static json_t *describe_api(void)
-{
-    return cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay");
-}
-
-int cf_openapi(cay__req *r, cay_err *err)
-{
-    return cay__reply_json(r, 200, describe_api());
-}
-
-int cf_openapi_page(cay__req *r, cay_err *err)
-{
-    CAY_AUTOJSON *o = describe_api();
-    CAY_AUTOFREE char *text = json_dumps(o, JSON_INDENT(2));
-    CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
-    cay__buf_str(
-        &b, "<!doctype html><meta charset=\"utf-8\"><title>Cloudflare sandbox bridge</title><pre>");
-    for (const char *c = CAY_OR(text, ""); *c; c++) {
-        if (*c == '<')
-            cay__buf_str(&b, "&lt;");
-        else if (*c == '&')
-            cay__buf_str(&b, "&amp;");
-        else
-            cay__buf_add(&b, c, 1);
-    }
-    cay__buf_str(&b, "</pre>");
-    if (b.full)
-        return cay_fail(err, CAY_ETOOBIG, "the document is too long");
-    return cay__reply(r, 200, "text/html; charset=utf-8", b.data, b.len);
-}

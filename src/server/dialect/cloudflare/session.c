@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: shells that stay, and a command in one, whose output is told as it comes. */
 #include "cloudflare.h"
-#include <cay/shell.h>
 #include <openssl/evp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -93,10 +92,12 @@ static run *runs; /* all there are */
 static int register_run(run *w, const char *tenant, cay_err *err)
 {
     int all = 0, own = 0;
-    bool fits = cay__str_copy(w->tenant, sizeof w->tenant, tenant);
+    bool fits = CAY_COPY(w->tenant, tenant);
     pthread_mutex_lock(&lock);
-    for (const run *o = runs; o; o = o->next, all++)
+    CAY_EACH_LINK(o, runs) {
+        all++;
         own += !strcmp(o->tenant, w->tenant);
+    }
     bool room = fits && all < RUNS_MAX && own < RUNS_TENANT;
     if (room) {
         w->next = runs;
@@ -116,11 +117,7 @@ static void release_run(run *w)
     if (atomic_fetch_sub(&w->refs, 1) > 1)
         return;
     pthread_mutex_lock(&lock);
-    run **p = &runs;
-    while (*p && *p != w)
-        p = &(*p)->next;
-    if (*p)
-        *p = w->next;
+    CAY_UNLINK(runs, w);
     pthread_mutex_unlock(&lock);
     cay__close_fd(&w->out);
     cay__close_fd(&w->stop);
@@ -264,6 +261,8 @@ static int write_line(cay__buf *line, const cay_spawn *s, cay_err *err)
     return 0;
 }
 
+CAY_DEFINE_AUTO(run, release_run)
+
 int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s,
                     cay_err *err)
 {
@@ -271,35 +270,27 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
     int fd[2];
     const cay_shell_spec spec = { .size = sizeof spec, .name = name };
     CAY_TRY(cf_session_name(session, name, err));
-    run *w = cay__alloc(sizeof *w);
+    CAY_AUTOPTR(run) w = cay__alloc(sizeof *w);
+    CAY_AUTOFD in = -1;
     *w = (run){ .refs = 1,
                 .line = CAY__BUF(CAY_SHELL_LINE_MAX),
                 .rest = CAY__BUF((size_t)1 << 20),
                 .timeout_ms = s->timeout_ms,
                 .out = -1,
                 .stop = eventfd(0, EFD_CLOEXEC) };
-    int rc = register_run(w, r->who.tenant, err);
-    if (rc == 0)
-        rc = write_line(&w->line, s, err);
-    if (rc == 0)
-        rc = cay_shell_open(sb, &r->call, &spec, &w->sh, err);
-    if (rc == 0 && (w->stop < 0 || pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0))
-        rc = cay_fail_sys_as(err, CAY_EBUSY, "descriptors for the command");
-    if (rc < 0) {
-        release_run(w);
-        return rc;
-    }
+    CAY_TRY(register_run(w, r->who.tenant, err));
+    CAY_TRY(write_line(&w->line, s, err));
+    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &w->sh, err));
+    if (w->stop < 0 || pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0)
+        return cay_fail_sys_as(err, CAY_EBUSY, "descriptors for the command");
+    in = fd[0];
     w->out = fd[1];
-    const cay__pump pump = { .fd = { fd[0], -1, -1 },
+    CAY_TRY(start_thread(w, err));
+    const cay__pump pump = { .fd = { CAY_STEAL_FD(in), -1, -1 },
                              .beat_ms = BEAT_MS,
-                             .self = w,
+                             .self = CAY_STEAL(w),
                              .pull = pull_output,
                              .close = close_run };
-    if ((rc = start_thread(w, err)) < 0) {
-        close(fd[0]);
-        release_run(w);
-        return rc;
-    }
     cay__reply_field(r, "Cache-Control", "no-cache");
     return cay__reply_pump(r, 200, "text/event-stream", &pump);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox as E2B knows it: what was asked for at its create, and whether it still counts. */
 #include "e2b.h"
-#include <cay/access.h>
-#include <cay/note.h>
 
 void e2b_box_clear(e2b_box *b)
 {
@@ -33,13 +31,13 @@ static bool is_box_gone(const e2b_box *b)
             !b->note.files);
 }
 
-static json_t *changed_network(cay__req *r, const char *id)
+json_t *e2b_note_get(cay__req *r, const char *space, const char *key)
 {
     CAY_AUTOFREE char *text = NULL;
     json_t *o = NULL;
-    if (cay_note_get(r->client, "e2b", id, &text, NULL) == 0)
+    if (cay_note_get(r->client, space, key, &text, NULL) == 0)
         cay__json_object("note", text, &o, NULL);
-    return o;
+    return cay__req_keep(r, o);
 }
 
 /* A change of the network is one of what is reached from inside: how the sandbox itself is reached
@@ -61,7 +59,7 @@ static void read_note(cay__req *r, e2b_box *b)
     json_t *all = NULL;
     if (!*b->info->metadata || cay__json_object("metadata", b->info->metadata, &all, NULL) < 0)
         all = json_object();
-    json_t *e = json_object_get(all, "e2b"), *changed = changed_network(r, b->info->id);
+    json_t *e = json_object_get(all, "e2b"), *changed = e2b_note_get(r, "e2b", b->info->id);
     bool own = e;
     if (!e) { /* made by another way: what it has of its own is its metadata */
         json_t *wrap = json_pack("{s:{},s:o}", "e2b", "metadata", all);
@@ -74,7 +72,6 @@ static void read_note(cay__req *r, e2b_box *b)
         json_object_update(e, changed);
         keep_ports(json_object_get(e, "network"), json_object_get(e, "first"));
     }
-    json_decref(changed);
     b->note = (e2b_note){ .all = all,
                           .own = own,
                           .template_ = cay__json_str(e, "template",

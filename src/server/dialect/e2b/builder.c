@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "builder.h"
-#include <base/json.h>
-#include <cay/build.h>
-#include <cay/jobs.h>
-#include <cay/policy.h>
-#include <cay/template.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -40,7 +35,7 @@ int e2b_recipe_save(cay_client *client, const char *build, const json_t *o, cay_
     char name[64], tmp[100];
     CAY_TRY(e2b_build_dir(client, &dir, err));
     recipe_name(build, name);
-    snprintf(tmp, sizeof tmp, ".%s.%d.%lx", name, (int)getpid(), (unsigned long)pthread_self());
+    CAY_FORMAT(tmp, ".%s.%d.%lx", name, (int)getpid(), (unsigned long)pthread_self());
     fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || json_dumpfd(o, fd, JSON_COMPACT) < 0 || renameat(dir, tmp, dir, name) < 0) {
         cay_fail_sys(err, "the steps of a build");
@@ -79,6 +74,8 @@ void e2b_build_sweep(cay_client *client)
             unlinkat(dir, e->d_name, 0);
 }
 
+CAY_DEFINE_AUTO(cay_template, cay_template_free)
+
 typedef struct job {
     cay_client *client;
     const cay_job *t;
@@ -116,10 +113,10 @@ static int pull_image(job *j, const cay_call *call, const json_t *in, json_t *fi
     const char *image = cay__json_str(in, "pull", NULL),
                *secret = cay__json_str(in, "secret", NULL);
     char auth[100];
-    cay_template *t;
+    CAY_AUTOPTR(cay_template) t = NULL;
     if (!image)
         return 0;
-    snprintf(auth, sizeof auth, "store:%.80s", CAY_OR(secret, ""));
+    CAY_FORMAT(auth, "store:%.80s", CAY_OR(secret, ""));
     const cay_template_remote spec = { .size = sizeof spec,
                                        .ref = image,
                                        .tenant = j->t->tenant,
@@ -130,7 +127,6 @@ static int pull_image(job *j, const cay_call *call, const json_t *in, json_t *fi
         cay_secret_remove(j->client, secret, NULL);
     CAY_TRY(rc);
     json_object_set_new(file, "from", json_string(t->id));
-    cay_template_free(t);
     return 0;
 }
 

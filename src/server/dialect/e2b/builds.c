@@ -4,9 +4,6 @@
 #include "builder.h"
 #include <server/background.h>
 #include "e2b.h"
-#include <cay/build.h>
-#include <cay/jobs.h>
-#include <cay/template.h>
 #include <inttypes.h>
 #include <server/http/limits.h>
 #include <time.h>
@@ -88,7 +85,7 @@ static int upload_token(cay__req *r, const char *tenant, const char *hash, long 
 {
     char name[200], what[240];
     e2b_archive_name(tenant, hash, name);
-    snprintf(what, sizeof what, "%s %lld", name, until);
+    CAY_FORMAT(what, "%s %lld", name, until);
     return e2b_token(r, "upload", what, token, err);
 }
 
@@ -118,7 +115,7 @@ static int archives_fit(int dir, const char *tenant, cay_err *err)
     CAY_AUTODIR *d = cay__dir_open(dir, NULL);
     if (!d)
         return cay_fail_sys(err, "the files of a COPY");
-    snprintf(prefix, sizeof prefix, "archive.%.64s.", tenant);
+    CAY_FORMAT(prefix, "archive.%.64s.", tenant);
     for (struct dirent *e; (e = cay__dir_next(d));) {
         struct stat st;
         const char *name =
@@ -161,7 +158,7 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
     CAY_TRY(e2b_build_dir(r->client, &dir, err));
     CAY_TRY(archives_fit(dir, r->param[0], err));
     e2b_archive_name(r->param[0], r->param[1], name);
-    snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);
+    CAY_FORMAT(tmp, ".%s.%s", name, r->id);
     fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_sys(err, "the files of a COPY");
@@ -177,12 +174,11 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
 
 /* What is below: a template of the tenant's, the host, or an image: one that is here under its
  * name, else from its registry. */
-static int read_from(cay__req *r, const json_t *in, const char **out, bool *pull, cay_err *err)
+static int read_from(cay__req *r, const json_t *in, json_t *recipe, const char **out, cay_err *err)
 {
     const char *template_ = cay__json_str(in, "fromTemplate", NULL),
                *image = cay__json_str(in, "fromImage", NULL), *ref = CAY_OR(template_, image);
-    cay_template *t;
-    *pull = false;
+    CAY_AUTOPTR(cay_template) t = NULL;
     if (!template_ == !image)
         return cay_fail(err, CAY_EINVAL, "one of fromImage and fromTemplate is needed");
     if ((e2b_is_base(ref) || (image && (!strncmp(image, "e2bdev/base", 11) ||
@@ -192,14 +188,13 @@ static int read_from(cay__req *r, const json_t *in, const char **out, bool *pull
         return 0;
     }
     int rc = e2b_template_find(r, ref, &t, err);
-    *pull = rc == CAY_ENOENT && image;
-    if (*pull) {
+    if (rc == CAY_ENOENT && image) {
+        json_object_set_new(recipe, "pull", json_string(image));
         *out = "scratch";
         return 0;
     }
     CAY_TRY(rc);
     *out = cay__arena_str(&r->arena, t->id);
-    cay_template_free(t);
     return 0;
 }
 
@@ -224,13 +219,10 @@ static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *
 
 static int write_file(cay__req *r, const json_t *in, json_t *recipe, json_t **out, cay_err *err)
 {
-    bool pull;
     CAY_AUTOJSON *steps = json_array();
     const char *from = "", *start = cay__json_str(in, "startCmd", NULL),
                *ready = cay__json_str(in, "readyCmd", NULL);
-    CAY_TRY(read_from(r, in, &from, &pull, err));
-    if (pull)
-        json_object_set_new(recipe, "pull", json_string(cay__json_str(in, "fromImage", "")));
+    CAY_TRY(read_from(r, in, recipe, &from, err));
     CAY_TRY(
         e2b_read_steps(json_object_get(in, "steps"), json_object_get(in, "fromImage"), steps, err));
     *out = json_pack("{s:s,s:O,s:{s:I,s:I},s:s*,s:s*}", "from", from, "steps", steps, "limits",
@@ -278,7 +270,6 @@ typedef struct page {
     json_t *list;
     uint64_t skip, limit;
     int level;
-    unsigned steps;
 } page;
 
 static int add_entry(const cay_build_event *e, void *to)
@@ -303,7 +294,7 @@ static int add_entry(const cay_build_event *e, void *to)
         n = snprintf(text, 64, "[%u/%u]%s ", e->step, e->steps, e->cached ? " CACHED" : "");
     memcpy(text + n, e->text, e->len);
     text[(size_t)n + e->len] = 0;
-    snprintf(step, sizeof step, "%u", e->step);
+    CAY_FORMAT(step, "%u", e->step);
     json_array_append_new(
         p->list, json_pack("{s:s,s:o,s:s,s:s*}", "timestamp", e2b_when(e->time_ms, when), "message",
                            cay__json_bytes(text), "level", level, "step", CAY_IF(e->step, step)));
@@ -331,7 +322,7 @@ static int on_build_status(const cay_build_info *b, void *to)
     char step[16] = "base";
     t->status = cay__arena_str(&t->r->arena, b->state);
     if (b->step > t->offset)
-        snprintf(step, sizeof step, "%u", b->step - t->offset);
+        CAY_FORMAT(step, "%u", b->step - t->offset);
     if (!strcmp(b->state, "failed") || !strcmp(b->state, "canceled") || !strcmp(b->state, "lost"))
         tell_failure(t, cay__text_or(b->error, b->state), step);
     return 0;

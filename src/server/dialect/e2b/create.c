@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox from what the SDKs ask for. */
 #include "e2b.h"
-#include <cay/volume.h>
 
 /* What a name stands for here: the host's own template unless the operator has made one of that
  * name, a snapshot, or one of the tenant's templates. */

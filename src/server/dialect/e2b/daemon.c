@@ -70,7 +70,7 @@ static int try_signature(const cay_info *i, void *arg)
     char token[E2B_TOKEN_LEN + 1];
     if (e2b_token_by(s->key, "envd", i->id, token, NULL) < 0 || !has_valid_signature(s, token))
         return 0;
-    cay__str_copy(s->id, sizeof s->id, i->id);
+    CAY_COPY(s->id, i->id);
     return 1;
 }
 
@@ -218,7 +218,7 @@ static int find_id(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
 static void become_sandbox(cay__req *r, const char *id)
 {
     r->who.scope = CAY__SCOPE_SANDBOX;
-    cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, id);
+    CAY_COPY(r->who.sandbox, id);
     cay__req_about(r, id);
 }
 
@@ -239,7 +239,7 @@ int e2b_daemon_open(cay__req *r, e2b_daemon *out, cay_err *err)
     char id[CAY_ID_LEN + 1];
     bool shown = r->route->op->flags & CAY__OP_TOKEN && !is_debug(r);
     if (shown)
-        cay__str_copy(id, sizeof id, r->who.sandbox);
+        CAY_COPY(id, r->who.sandbox);
     else if (is_debug(r))
         CAY_TRY(e2b_debug_find(r, id, err)); /* makes it, where it is not there */
     else
@@ -314,9 +314,7 @@ static int on_envs(cay__req *r, cay_err *err)
         if (!v)
             continue;
         *v = 0;
-        json_t *text = json_string(v + 1);
-        if (text)
-            json_object_set_new(o, p, text);
+        json_object_set_new(o, p, json_string(v + 1)); /* unless it is no text */
         *v = '=';
     }
     cay_result_clear(&res);

@@ -8,8 +8,6 @@
  * tokens are made from the server's secret and the sandbox's id, so nothing is kept of them.
  */
 #pragma once
-#include <base/base.h>
-#include <cay/policy.h>
 #include <server/dialect/dialect.h>
 #include "envelope.h"
 
@@ -22,7 +20,7 @@ typedef struct e2b_note {
     int64_t timeout; /* seconds, as asked at first */
     bool own;        /* it was made by this protocol */
     bool files;      /* at its end it is paused, without its memory */
-    bool auto_resume, secure, internet_set, internet;
+    bool auto_resume, internet_set, internet;
     json_t *network;  /* as given, or NULL */
     json_t *metadata; /* the user's, an object */
     json_t *volumes;  /* as given, or NULL */
@@ -39,7 +37,9 @@ void e2b_box_clear(e2b_box *b);
 #define E2B_AUTOBOX __attribute__((cleanup(e2b_box_clear))) e2b_box
 /* By E2B's id, which may have "-CLIENT" behind it. What ended by its time-out counts as gone. */
 int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out,
-             cay_err *err);                            /* any: of whatever tenant */
+             cay_err *err); /* any: of whatever tenant */
+/* A note of that space, freed with the request; NULL: there is none. */
+json_t *e2b_note_get(cay__req *r, const char *space, const char *key);
 int e2b_open(cay__req *r, e2b_box *out, cay_err *err); /* the one of the route */
 bool e2b_running(const cay_info *info);
 bool e2b_alive(cay_sandbox *sb, const cay_call *call); /* it can be asked, and runs */
@@ -167,7 +167,6 @@ void e2b_as(cay__req *r, e2b_daemon *d,
 
 typedef struct e2b_rpc {
     json_t *in; /* the message; the request's */
-    bool stream;
     uint64_t timeout_ms, keepalive_ms;
     e2b_daemon d;
 } e2b_rpc;

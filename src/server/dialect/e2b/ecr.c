@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "builder.h"
 #include <base/base64.h>
-#include <base/json.h>
-#include <cay/policy.h>
-#include <ctype.h>
+#include <net/dial.h>
 #include <net/http.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -12,7 +10,13 @@
 #define BODY   "{}"
 #define TYPE   "application/x-amz-json-1.1"
 #define TARGET "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
-enum { ANSWER_MAX = 65536, WAIT_MS = 20000, HASH = 32 };
+enum { ANSWER_MAX = 65536, WAIT_MS = 20000, HASH = 32, DATE = 17, AUTH = 512 };
+
+CAY_DEFINE_AUTO(cay__http, cay__http_close)
+
+typedef struct ecr_key {
+    const char *id, *secret, *region;
+} ecr_key;
 
 static void hash_text(const char *text, char out[2 * HASH + 1])
 {
@@ -28,32 +32,34 @@ static void derive_key(unsigned char key[HASH], const char *text)
     memcpy(key, md, HASH);
 }
 
-bool e2b_ecr_region_ok(const char *region)
+static bool is_region(const char *region)
 {
     size_t n = strlen(region);
     return n >= 4 && n <= 32 && strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
 }
 
-void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char date[E2B_ECR_DATE],
-                  char auth[E2B_ECR_AUTH])
+/* What is sent to be given a password, signed (AWS Signature Version 4). now: seconds since 1970.
+ */
+static void sign_request(const ecr_key *k, const char *host, long long now, char date[DATE],
+                         char auth[AUTH])
 {
     static const char signed_[] = "content-type;host;x-amz-date;x-amz-target";
     char canonical[1024], scope[100], to_sign[400], digest[2 * HASH + 1], first[200];
     unsigned char key[HASH];
     struct tm tm;
     time_t t = (time_t)now;
-    strftime(date, E2B_ECR_DATE, "%Y%m%dT%H%M%SZ", gmtime_r(&t, &tm));
+    strftime(date, DATE, "%Y%m%dT%H%M%SZ", gmtime_r(&t, &tm));
     hash_text(BODY, digest);
-    snprintf(canonical, sizeof canonical,
-             "POST\n/\n\ncontent-type:" TYPE "\nhost:%.200s\nx-amz-date:%s\nx-amz-target:" TARGET
-             "\n\n%s\n%s",
-             host, date, signed_, digest);
+    CAY_FORMAT(canonical,
+               "POST\n/\n\ncontent-type:" TYPE "\nhost:%.200s\nx-amz-date:%s\nx-amz-target:" TARGET
+               "\n\n%s\n%s",
+               host, date, signed_, digest);
     hash_text(canonical, digest);
-    snprintf(scope, sizeof scope, "%.8s/%.32s/ecr/aws4_request", date, k->region);
-    snprintf(to_sign, sizeof to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, digest);
-    int n = snprintf(first, sizeof first, "AWS4%.128s", k->secret);
+    CAY_FORMAT(scope, "%.8s/%.32s/ecr/aws4_request", date, k->region);
+    CAY_FORMAT(to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, digest);
+    int n = CAY_FORMAT(first, "AWS4%.128s", k->secret);
     char day[9];
-    snprintf(day, sizeof day, "%.8s", date);
+    CAY_FORMAT(day, "%.8s", date);
     HMAC(EVP_sha256(), first, n, (const unsigned char *)day, 8, key, NULL);
     derive_key(key, k->region);
     derive_key(key, "ecr");
@@ -61,12 +67,12 @@ void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char da
     derive_key(key, to_sign);
     cay__hex_put(digest, key, HASH);
     explicit_bzero(first, sizeof first);
-    snprintf(auth, E2B_ECR_AUTH,
-             "AWS4-HMAC-SHA256 Credential=%.128s/%s, SignedHeaders=%s, Signature=%s", k->id, scope,
-             signed_, digest);
+    snprintf(auth, AUTH, "AWS4-HMAC-SHA256 Credential=%.128s/%s, SignedHeaders=%s, Signature=%s",
+             k->id, scope, signed_, digest);
 }
 
-int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err)
+/* USER:PASSWORD of the answer, {"authorizationData": [{"authorizationToken"}]}. */
+static int read_answer(const char *body, size_t len, cay__buf *out, cay_err *err)
 {
     json_error_t je;
     CAY_AUTOJSON *o = json_loadb(CAY_OR(body, ""), len, 0, &je);
@@ -82,8 +88,7 @@ int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err)
 /* One request, judged by name and by each address that the name leads to. */
 typedef struct trip {
     cay_client *client;
-    char host[300];
-    uint16_t port;
+    cay__origin to;
     bool own; /* the operator's environment names it */
     cay_err no;
     cay__buf *body;
@@ -92,7 +97,7 @@ typedef struct trip {
 static bool is_address_allowed(const uint8_t addr[16], void *arg)
 {
     trip *t = arg;
-    return cay_net_operator_may(t->client, t->host, t->port, addr, t->own, &t->no) == 0;
+    return cay_net_operator_may(t->client, t->to.host, t->to.port, addr, t->own, &t->no) == 0;
 }
 
 static int on_data(const char *p, size_t n, void *arg, cay_err *err)
@@ -105,56 +110,35 @@ static int on_data(const char *p, size_t n, void *arg, cay_err *err)
     return 0;
 }
 
-/* "HOST[:PORT]" or "[ADDRESS][:PORT]" */
-static bool parse_address(const char *at, bool tls, trip *t)
-{
-    bool six = *at == '[';
-    size_t n;
-    if (six)
-        n = strcspn(at + 1, "]");
-    else
-        n = strcspn(at, ":/");
-    const char *rest = at + six + n + (six && at[1 + n]);
-    uint64_t port = 80;
-    if (tls)
-        port = 443;
-    if (!n || n >= sizeof t->host ||
-        (*rest == ':' && (!cay__str_to_u64(rest + 1, &port) || !port || port > 65535)) ||
-        (*rest && *rest != ':'))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        t->host[i] = (char)tolower((unsigned char)at[six + i]);
-    t->port = (uint16_t)port;
-    return true;
-}
-
-int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k, cay__buf *out,
-                  cay_err *err)
+/* $AWS_ENDPOINT_URL_ECR, or https://api.ecr.REGION.amazonaws.com: as far as the operator's
+ * egress.conf lets it. */
+static int ask_ecr(cay_client *client, const cay_call *call, const ecr_key *k, cay__buf *out,
+                   cay_err *err)
 {
     trip t = { .client = client, .no = CAY_ERR_INIT };
-    char url[300], date[E2B_ECR_DATE], auth[E2B_ECR_AUTH], line[3][E2B_ECR_AUTH + 40];
-    const char *own = getenv("AWS_ENDPOINT_URL_ECR"), *host;
+    char url[300], date[DATE], auth[AUTH], line[3][AUTH + 40];
+    const char *own = getenv("AWS_ENDPOINT_URL_ECR");
     CAY_AUTOBUF body = CAY__BUF(ANSWER_MAX);
-    cay__http *h;
+    CAY_AUTOPTR(cay__http) h = NULL;
     cay__http_reply reply = { 0 };
     if (own && *own)
-        cay__str_copy(url, sizeof url, own);
+        CAY_COPY(url, own);
     else
-        snprintf(url, sizeof url, "https://api.ecr.%.32s.amazonaws.com%s", k->region,
-                 cay__str_starts(k->region, "cn-") ? ".cn" : "");
-    if (!(host = strstr(url, "://")))
+        CAY_FORMAT(url, "https://api.ecr.%.32s.amazonaws.com%s", k->region,
+                   cay__str_starts(k->region, "cn-") ? ".cn" : "");
+    if (!strstr(url, "://"))
         return cay_fail(err, CAY_EINVAL, "AWS_ENDPOINT_URL_ECR is no URL");
     size_t n = strlen(url);
     while (n && url[n - 1] == '/') /* what is signed is the path "/" */
         url[--n] = 0;
     t.own = own && *own;
-    if (!parse_address(host + 3, cay__str_starts(url, "https:"), &t))
+    if (cay__origin_parse(url, &t.to, NULL) < 0 || *t.to.prefix)
         return cay_fail(err, CAY_EINVAL, "AWS_ENDPOINT_URL_ECR is no URL of a host");
-    CAY_TRY(cay_net_operator_may(client, t.host, t.port, NULL, t.own, err));
-    e2b_ecr_sign(k, host + 3, (long long)time(NULL), date, auth);
-    snprintf(line[0], sizeof line[0], "Authorization: %s", auth);
-    snprintf(line[1], sizeof line[1], "X-Amz-Date: %s", date);
-    snprintf(line[2], sizeof line[2], "X-Amz-Target: " TARGET);
+    CAY_TRY(cay_net_operator_may(client, t.to.host, t.to.port, NULL, t.own, err));
+    sign_request(k, t.to.authority, (long long)time(NULL), date, auth);
+    CAY_FORMAT(line[0], "Authorization: %s", auth);
+    CAY_FORMAT(line[1], "X-Amz-Date: %s", date);
+    CAY_FORMAT(line[2], "X-Amz-Target: " TARGET);
     /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): TYPE is the header's value */
     const char *const headers[] = { "Content-Type: " TYPE, line[0], line[1], line[2], NULL };
     const cay__http_req req = { .method = "POST",
@@ -171,7 +155,6 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
     CAY_TRY(cay__http_open(&h, err));
     t.body = &body;
     int rc = cay__http_do(h, call, &req, &reply, err);
-    cay__http_close(h);
     if (rc < 0 && t.no.code && err)
         *err = t.no;
     if (rc < 0)
@@ -183,7 +166,7 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
     if (reply.status != 200)
         return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer", "ECR of %.32s answered %d",
                             k->region, reply.status);
-    rc = e2b_ecr_read(body.data, body.len, out, err);
+    rc = read_answer(body.data, body.len, out, err);
     explicit_bzero(body.data, body.len);
     return rc;
 }
@@ -191,19 +174,19 @@ int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k
 static int get_aws_login(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
                          cay_err *err)
 {
-    const e2b_ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""),
-                            cay__json_str(in, "awsSecretAccessKey", ""),
-                            cay__json_str(in, "awsRegion", "") };
+    const ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""),
+                        cay__json_str(in, "awsSecretAccessKey", ""),
+                        cay__json_str(in, "awsRegion", "") };
     if (!*k.id ||
         strspn(k.id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") !=
             strlen(k.id) ||
         strlen(k.id) > 128 || !*k.secret || strlen(k.secret) > 128)
         return cay_fail(err, CAY_EINVAL,
                         "fromImageRegistry of type aws has awsAccessKeyId and awsSecretAccessKey");
-    if (!e2b_ecr_region_ok(k.region))
+    if (!is_region(k.region))
         return cay_fail(err, CAY_EINVAL,
                         "fromImageRegistry: awsRegion is a region's name, such as eu-central-1");
-    return e2b_ecr_login(client, call, &k, out, err);
+    return ask_ecr(client, call, &k, out, err);
 }
 
 /* The file of a service account, in one line, is the password of a user of that name. */

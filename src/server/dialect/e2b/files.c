@@ -136,7 +136,7 @@ static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, json
     json_t *v;
     json_object_foreach(metadata, key, v) {
         char name[280];
-        snprintf(name, sizeof name, "user.e2b.%s", key);
+        CAY_FORMAT(name, "user.e2b.%s", key);
         CAY_TRY(cay_file_setxattr(d->sb, &r->call, path, name, json_string_value(v),
                                   json_string_length(v), err));
     }

@@ -2,7 +2,6 @@
 /* filesystem.Filesystem: what is there, and what changes. */
 #include "e2b.h"
 #include <base/path.h>
-#include <cay/sandbox.h>
 #include <time.h>
 
 #define DEPTH_MAX 64
@@ -42,7 +41,7 @@ static json_t *describe_owner(e2b_names *n, const char *file, char **text, size_
     char number[16], name[64];
     if (id == 0 || id == 1000)
         return json_string(id ? "user" : "root");
-    snprintf(number, sizeof number, "%u", id);
+    CAY_FORMAT(number, "%u", id);
     if (!*text && cay_file_get(n->sb, n->call, file, E2B_ACCOUNTS_MAX, text, len, NULL) < 0) {
         *text = cay__strdup(""); /* once is enough */
         *len = 0;
@@ -103,7 +102,7 @@ json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
     if (link) {
         char target[2 * PATH_MAX];
         int dir = (int)(slash ? slash - path : 0);
-        snprintf(target, sizeof target, "%.*s/%s", dir, path, st->target);
+        CAY_FORMAT(target, "%.*s/%s", dir, path, st->target);
         json_object_set_new(o, "symlinkTarget",
                             cay__json_bytes(*st->target == '/' ? st->target : target));
     }

@@ -6,7 +6,6 @@
  * proxy's code. Nothing is remembered here.
  */
 #include "e2b.h"
-#include <cay/interpreter.h>
 #include <server/preview/preview.h>
 
 /* What opens our doors is nobody's inside, where any program may have taken the port. */
@@ -51,7 +50,7 @@ static int on_pass(cay__req *r, cay_err *err)
                   .keep = r->head.keep_alive,
                   .origin = cay__head_field(&r->head, "origin") && !r->as ? "*" : "" }
     }; /* as cors.c has it */
-    cay__str_copy(s.back.at.id, sizeof s.back.at.id, d.id);
+    CAY_COPY(s.back.at.id, d.id);
     keep_secrets(&r->head);
     cay__preview_request(&(cay__preview_ask){ .at = &s.back.at,
                                               .head = &r->head,

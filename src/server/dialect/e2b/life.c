@@ -3,7 +3,6 @@
 #include "e2b.h"
 #include <server/history.h>
 #include <base/mutant.h>
-#include <cay/note.h>
 
 int e2b_on_get(cay__req *r, cay_err *err)
 {

@@ -130,7 +130,7 @@ static int list_sandboxes(cay__req *r, pages *p, cay_err *err)
             continue;
         if (json_array_size(p->list) == limit) { /* there is more */
             cay__reply_field(r, "x-next-token", last);
-            cay__str_copy(l.kept.next, sizeof l.kept.next, last);
+            CAY_COPY(l.kept.next, last);
             break;
         }
         json_array_append_new(p->list, e2b_listed(&b));

@@ -2,7 +2,6 @@
 /* A sandbox's log: what was asked of it (the audit log), its commands, and what it reached or was
  * refused (the network log), in order of time. */
 #include "e2b.h"
-#include <cay/audit.h>
 
 enum { LINES = 1000, KEPT = 20000 };
 

@@ -86,7 +86,7 @@ bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap)
                       letters[] =
                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
     char text[E2B_HOST_MAX + 1], number[8];
-    size_t n = 0, len = (size_t)snprintf(number, sizeof number, "%u", port & 0xffff);
+    size_t n = 0, len = (size_t)CAY_FORMAT(number, "%u", port & 0xffff);
     for (const char *s = CAY_OR(mask, ""); *s;) {
         bool put = cay__str_starts(s, var);
         size_t more = put ? len : 1;
@@ -192,7 +192,7 @@ static bool add_without(list *l, const net *deny, const net *allow, size_t nallo
     if (l->n == RULES_MAX ||
         !inet_ntop(deny->bits == 32 ? AF_INET : AF_INET6, deny->a, host, sizeof host))
         return false;
-    snprintf(text, sizeof text, deny->len == deny->bits ? "%s" : "%s/%u", host, deny->len);
+    CAY_FORMAT(text, deny->len == deny->bits ? "%s" : "%s/%u", host, deny->len);
     add_rule(l, "!", text, "");
     return true;
 }

@@ -2,7 +2,6 @@
 /* A file as gzip, for who asks for nothing else: the SDK's `gzip: true`. The list that every HTTP
  * client sends by itself gets the plain bytes, which cost nothing. */
 #include "e2b.h"
-#include <strings.h>
 #include <sys/mman.h>
 #include <zlib.h>
 

@@ -75,9 +75,9 @@ static void end_event(const cay_exit *e, cay__buf *out)
     char status[64];
     bool exited = !e->signal;
     if (exited)
-        snprintf(status, sizeof status, "exit status %d", e->code);
+        CAY_FORMAT(status, "exit status %d", e->code);
     else
-        snprintf(status, sizeof status, "signal: %.40s", signal_word(e->signal));
+        CAY_FORMAT(status, "signal: %.40s", signal_word(e->signal));
     write_event(out, "end",
                 json_pack("{s:i,s:b,s:s,s:s*}", "exitCode", exited ? e->code : -1, "exited", exited,
                           "status", status, "error", CAY_IF(!exited || e->code, status)));
@@ -208,7 +208,7 @@ int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, c
     const char *tag = cay__json_str(sel, "tag", NULL);
     int64_t pid = cay__json_int(sel, "pid", 0);
     char ref[24];
-    snprintf(ref, sizeof ref, "%lld", (long long)pid);
+    CAY_FORMAT(ref, "%lld", (long long)pid);
     if (!tag && pid <= 0)
         return cay_fail(err, CAY_EINVAL, "process is selected by pid or tag");
     int rc = cay_sandbox_attach(sb, call, CAY_OR(tag, ref), out, err);

@@ -35,8 +35,8 @@ static int read_message(cay__req *r, e2b_rpc *out, cay_err *err)
     const char *type = cay__head_field(&r->head, "content-type"), *text;
     size_t len;
     json_error_t je;
-    out->stream = type && !strncasecmp(type, "application/connect+json", 24);
-    if (!out->stream && !(type && !strncasecmp(type, "application/json", 16)))
+    bool stream = type && !strncasecmp(type, "application/connect+json", 24);
+    if (!stream && !(type && !strncasecmp(type, "application/json", 16)))
         return cay_fail_why(
             err, CAY_EINVAL, "content_type",
             "content type %.60s: only application/json and application/connect+json are read",
@@ -44,18 +44,12 @@ static int read_message(cay__req *r, e2b_rpc *out, cay_err *err)
     CAY_TRY(read_all(r, &body, err));
     text = CAY_OR(body.data, "");
     len = body.len;
-    if (out->stream)
+    if (stream)
         CAY_TRY(e2b_unwrap(text, len, &text, &len, err));
-    json_t *j;
-    if (len)
-        j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
-    else
-        j = json_object();
-    if (!json_is_object(j)) {
-        json_decref(j);
+    out->in = len ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &je) : json_object();
+    cay__req_keep(r, out->in);
+    if (!json_is_object(out->in))
         return cay_fail(err, CAY_EINVAL, "the message is not a JSON object");
-    }
-    out->in = cay__req_keep(r, j);
     return 0;
 }
 

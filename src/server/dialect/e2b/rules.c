@@ -5,7 +5,6 @@
  * there, under a name of ours and as long as the sandbox has the rule. Neither enters the sandbox.
  */
 #include "e2b.h"
-#include <cay/note.h>
 
 #define SPACE     "e2b-rule" /* secret of ours → {"sandbox", "mask", "bearer"} */
 #define SECRET    "${e2b.secrets."
@@ -228,7 +227,7 @@ static int same_mask(const char *key, const char *json, void *arg)
         strcmp(cay__json_str(o, "mask", ""), s->mask))
         return 0;
     s->bearer = cay__json_bool(o, "bearer", false);
-    return cay__str_copy(s->own, sizeof s->own, key);
+    return CAY_COPY(s->own, key);
 }
 
 /* What stands for a value that this sandbox has: that one is meant. */

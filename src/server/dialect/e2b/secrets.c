@@ -2,9 +2,8 @@
 /* Secrets: values go into the client's store and are never told; what else there is of one is a
  * note. Here a secret's id is its name. */
 #include "e2b.h"
-#include <cay/note.h>
 
-#define SPACE        "e2b-secret"
+#define SPACE        "e2b-secret" /* {"name", "version", "created", "metadata"} */
 #define METADATA_MAX 32
 #define METADATA_LEN 8192
 
@@ -21,7 +20,7 @@ const char *e2b_secret_stored(cay__arena *mem, const char *name)
     for (const char *c = name; *c; c++)
         if (!strchr(plain, *c) && *c != '-' && *c != '.')
             return NULL;
-    snprintf(text, sizeof text, odd ? "E2BS_%s_%08X" : "%s", name, cay__hash(name, n));
+    CAY_FORMAT(text, odd ? "E2BS_%s_%08X" : "%s", name, cay__hash(name, n));
     for (char *c = text; *c; c++) {
         if (*c == '-' || *c == '.')
             *c = '_';
@@ -54,19 +53,9 @@ static int on_find_secret(const char *name, int64_t changed_ms, void *arg)
     return 1;
 }
 
-/* {"name", "version", "created", "metadata"}, or {} for one that another way made. */
-static json_t *note_of(cay__req *r, const char *name)
-{
-    CAY_AUTOFREE char *text = NULL;
-    json_t *o = NULL;
-    if (cay_note_get(r->client, SPACE, name, &text, NULL) == 0)
-        cay__json_object("note", text, &o, NULL);
-    return CAY_OR(o, json_object());
-}
-
 static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
 {
-    CAY_AUTOJSON *note = note_of(r, name);
+    const json_t *note = e2b_note_get(r, SPACE, name); /* none of what was made by another way */
     char made[32], changed[32];
     json_t *metadata = json_object_get(note, "metadata");
     name = cay__json_str(note, "name", name);
@@ -148,7 +137,7 @@ int e2b_on_secret_update(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
     CAY_TRY(find_secret(r, stored, &f, err));
-    CAY_AUTOJSON *note = note_of(r, stored);
+    const json_t *note = e2b_note_get(r, SPACE, stored);
     json_t *metadata = json_object_get(in, "metadata");
     CAY_TRY(store_secret(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1,
                          cay__json_int(note, "created", f.changed_ms),

@@ -25,7 +25,7 @@ int e2b_on_snapshot(cay__req *r, cay_err *err)
 typedef struct snaps {
     json_t *list;
     const char *name;
-    size_t limit;
+    uint64_t limit;
     char next[CAY_ID_LEN + 1];
 } snaps;
 
@@ -37,17 +37,16 @@ static int add_snapshot(const cay_snapshot *s, void *arg)
     if (json_array_size(l->list) == l->limit)
         return 1;
     json_array_append_new(l->list, snapshot_json(s));
-    cay__str_copy(l->next, sizeof l->next, s->id);
+    CAY_COPY(l->next, s->id);
     return 0;
 }
 
 int e2b_on_snapshots(cay__req *r, cay_err *err)
 {
-    uint64_t limit;
     CAY_AUTOJSON *out = json_array();
     const char *after = cay__req_query(r, "nextToken"), *sandbox = cay__req_query(r, "sandboxID");
-    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
-    snaps l = { .list = out, .name = cay__req_query(r, "name"), .limit = limit };
+    snaps l = { .list = out, .name = cay__req_query(r, "name") };
+    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &l.limit, err));
     const cay_snapshot_filter f = { .size = sizeof f,
                                     .sandbox = cay__text_or(sandbox, NULL),
                                     .after = cay__text_or(after, NULL),

@@ -77,7 +77,7 @@ static int read_step(const json_t *step, size_t i, state *s, json_t **out, cay_e
     } else if (!strcmp(type, "WORKDIR")) {
         *out = json_pack("{s:s}", "workdir", get_step_arg(args, 0));
     } else if (!strcmp(type, "USER")) {
-        if (!cay__str_copy(s->user, sizeof s->user, get_step_arg(args, 0)))
+        if (!CAY_COPY(s->user, get_step_arg(args, 0)))
             return cay_fail(err, CAY_EINVAL, "steps[%zu]: the user's name is too long", i);
         *out = json_pack("{s:s}", "user", get_step_arg(args, 0));
     } else {

@@ -6,7 +6,6 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <pthread.h>
 
 #define SECRET "e2b.secret"
 
@@ -17,7 +16,7 @@ static int make_secret(int home, unsigned char key[32])
     unsigned long long rnd;
     if (RAND_bytes(key, 32) != 1 || RAND_bytes((unsigned char *)&rnd, sizeof rnd) != 1)
         return -1;
-    snprintf(tmp, sizeof tmp, "." SECRET ".%llx", rnd);
+    CAY_FORMAT(tmp, "." SECRET ".%llx", rnd);
     CAY_AUTOFD fd = openat(home, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool ok = fd >= 0 && cay__fd_write_all(fd, key, 32) && fdatasync(fd) == 0;
     if (ok)

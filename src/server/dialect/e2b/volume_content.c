@@ -5,7 +5,6 @@
  * volume, so that links in it lead nowhere else.
  */
 #include "e2b.h"
-#include <cay/volume.h>
 
 #define ROOT      "/volume"
 #define DEPTH_MAX 64

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes, as the control plane makes and lists them. Here a volume's id is its name. */
 #include "e2b.h"
-#include <cay/volume.h>
 
 static int volume_json(cay__req *r, const char *name, int status, cay_err *err)
 {

@@ -90,8 +90,8 @@ int e2b_watchers_add(struct e2b_watchers *all, const char *id, const char *sandb
     size_t mine = 0, count = 0;
     watcher *w = cay__alloc(sizeof *w);
     *w = (watcher){ .at = *y, .used_ms = cay__now_ms() };
-    cay__str_copy(w->id, sizeof w->id, id);
-    cay__str_copy(w->sandbox, sizeof w->sandbox, sandbox);
+    CAY_COPY(w->id, id);
+    CAY_COPY(w->sandbox, sandbox);
     sweep_watchers(all);
     pthread_mutex_lock(&all->lock);
     for (const watcher *o = all->first; o; o = o->next, count++)
