@@ -175,6 +175,12 @@ class E2b(unittest.TestCase):
         status, answer, _ = self.begin('refused', self.other, fromImage=image, fromImageRegistry=self.aws())
         self.assertEqual(status, 403, answer)
 
+    def test_a_page_of_a_list_has_at_least_one_entry(self):
+        self.assertEqual(self.ask('POST', '/secrets', {'name': 'LISTED', 'value': 'open sesame'})[0], 201)
+        for path in ('/secrets', '/snapshots', '/v2/sandboxes'):
+            self.assertEqual(self.ask('GET', path + '?limit=0')[0], 400, path)
+        self.assertEqual(len(self.ask('GET', '/secrets?limit=1')[1]), 1)
+
     def test_builds_of_the_first_sdk_are_told_why_not(self):
         for path in ('/templates', '/v2/templates', '/templates/x', '/templates/x/builds/y'):
             status, answer = self.ask('POST', path, {'dockerfile': 'FROM x'})

@@ -68,6 +68,7 @@ int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
  * snapshots.c, templates.c, volumes.c, secrets.c) */
 #define E2B_PAGE 100
 int e2b_level(const char *level); /* of a log: 0 debug, info, warn, 3 error; -1: none of them */
+int e2b_limit(cay__req *r, uint64_t *out, cay_err *err); /* ?limit= of a list */
 /* The list on the heap with room for one more behind its n; *cap is how many it has room for. */
 void *e2b_grow(void *list, size_t n, size_t *cap, size_t size);
 const char *e2b_when(int64_t ms, char out[32]); /* gives out back */

@@ -112,9 +112,7 @@ static int list_sandboxes(cay__req *r, pages *p, cay_err *err)
     uint64_t limit;
     const char *after = cay__req_query(r, "nextToken");
     ids l = { .n = 0 };
-    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
-    if (!limit)
-        return cay_fail(err, CAY_EINVAL, "limit is 1 to %d", E2B_PAGE);
+    CAY_TRY(e2b_limit(r, &limit, err));
     if (after && *after && !cay__mark_valid(after, 'c'))
         return cay_fail(err, CAY_EINVAL, "nextToken is none that this server gave");
     if (cay__cached_list_reply(&l.kept, r))

@@ -3,6 +3,14 @@
 #include "e2b.h"
 #include <time.h>
 
+int e2b_limit(cay__req *r, uint64_t *out, cay_err *err)
+{
+    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, out, err));
+    if (*out)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "limit is 1 to %d", E2B_PAGE);
+}
+
 void *e2b_grow(void *list, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)

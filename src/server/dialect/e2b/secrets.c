@@ -187,7 +187,7 @@ int e2b_on_secrets(cay__req *r, cay_err *err)
     uint64_t limit;
     const char *after = cay__req_query(r, "nextToken"), *last = NULL;
     CAY_AUTOJSON *list = json_array();
-    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
+    CAY_TRY(e2b_limit(r, &limit, err));
     page p = { .name = cay__arena_take(&r->arena, MAX * sizeof *p.name),
                .changed = cay__arena_take(&r->arena, MAX * sizeof *p.changed),
                .cap = MAX,

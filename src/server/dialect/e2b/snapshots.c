@@ -46,7 +46,7 @@ int e2b_on_snapshots(cay__req *r, cay_err *err)
     CAY_AUTOJSON *out = json_array();
     const char *after = cay__req_query(r, "nextToken"), *sandbox = cay__req_query(r, "sandboxID");
     snaps l = { .list = out, .name = cay__req_query(r, "name") };
-    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &l.limit, err));
+    CAY_TRY(e2b_limit(r, &l.limit, err));
     const cay_snapshot_filter f = { .size = sizeof f,
                                     .sandbox = cay__text_or(sandbox, NULL),
                                     .after = cay__text_or(after, NULL),
