@@ -105,7 +105,9 @@ char *cay__json_text(const json_t *j, size_t max)
 const char *cay__json_cstr(const json_t *v)
 {
     const char *s = json_string_value(v);
-    return CAY_IF(s && strlen(s) == json_string_length(v), s);
+    if (s && strlen(s) == json_string_length(v))
+        return s;
+    return NULL;
 }
 
 const char *cay__json_str(const json_t *obj, const char *key, const char *none)

@@ -14,11 +14,18 @@
 int cf_path(cay__req *r, const char *given, const char **out, cay_err *err);
 /* exec.c: output as events. Clients decode each by itself, so a character comes whole. */
 typedef struct cf_stream {
-    char carry[4]; /* the beginning of a character whose rest has not come */
+    const char *name; /* "stdout" */
+    char carry[4];    /* the beginning of a character whose rest has not come */
     size_t n;
 } cf_stream;
-void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data,
-             size_t len); /* len 0: it is over */
+#define CF_STREAMS                                                                                 \
+    {                                                                                              \
+        { .name = "stdout" },                                                                      \
+        {                                                                                          \
+            .name = "stderr"                                                                       \
+        }                                                                                          \
+    }
+void cf_tell(cay__buf *out, cf_stream *s, const void *data, size_t len); /* len 0: it is over */
 void cf_tell_exit(cay__buf *out, const cay_exit *e);
 void cf_tell_error(cay__buf *out, const char *code, const char *msg);
 /* session.c */

@@ -23,7 +23,8 @@ static void tell_bytes(cay__buf *out, const char *name, const char *data, size_t
 static void tell_json(cay__buf *out, const char *name, json_t *j)
 {
     CAY_AUTOFREE char *text = cay__json_text(j, 4096);
-    cay__sse_event(out, NULL, name, CAY_OR(text, "{}"), text ? strlen(text) : 2);
+    const char *told = CAY_OR(text, "{}");
+    cay__sse_event(out, NULL, name, told, strlen(told));
     json_decref(j);
 }
 
@@ -45,18 +46,20 @@ static size_t count_partial_bytes(const char *s, size_t n)
     return 0;
 }
 
-void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data, size_t len)
+void cf_tell(cay__buf *out, cf_stream *s, const void *data, size_t len)
 {
     char buf[CHUNK + sizeof s->carry];
-    const char *name = which == CAY_STDERR ? "stderr" : "stdout", *from = data;
+    const char *from = data;
     bool over = !len;
     do {
         size_t some = CAY_MIN(len, (size_t)CHUNK), n = s->n + some;
         memcpy(buf, s->carry, s->n);
         if (some)
             memcpy(buf + s->n, from, some);
-        size_t keep = over ? 0 : count_partial_bytes(buf, n);
-        tell_bytes(out, name, buf, n - keep);
+        size_t keep = 0;
+        if (!over)
+            keep = count_partial_bytes(buf, n);
+        tell_bytes(out, s->name, buf, n - keep);
         memcpy(s->carry, buf + n - keep, keep);
         s->n = keep;
         from += some;
@@ -70,7 +73,7 @@ static void read_output(watcher *w, int i, int *fd, cay__buf *out)
     ssize_t got = read(*fd, buf, sizeof buf);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    cf_tell(out, &w->s[i], i ? CAY_STDERR : CAY_STDOUT, buf, (size_t)CAY_MAX(got, 0));
+    cf_tell(out, &w->s[i], buf, (size_t)CAY_MAX(got, 0));
     w->quiet_since = cay__now_ms();
     if (got <= 0)
         cay__close_fd(fd);
@@ -133,7 +136,7 @@ static int stream_output(cay__req *r, cay_proc *p, cay_err *err)
                        .pull = pull_output,
                        .work = report_exit,
                        .close = close_watcher };
-    *w = (watcher){ .p = p, .quiet_since = cay__now_ms() };
+    *w = (watcher){ .p = p, .s = CF_STREAMS, .quiet_since = cay__now_ms() };
     int rc = cay_proc_output(p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
     if (rc == 0)
         rc = cay_proc_output(p, &r->call, CAY_STDERR, CAY_FROM_START, &pump.fd[1], err);

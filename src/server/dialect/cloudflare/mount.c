@@ -87,8 +87,7 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
         "s3_provider", provider, "prefix", cay__text_or(prefix, NULL), "access_key_id",
         cay__json_str(keys, "accessKeyId", NULL), "secret_access_key",
         cay__json_str(keys, "secretAccessKey", NULL), "region", region_of(&r->arena, host, n));
-    *text = CAY_IF(f, cay__json_text(f, 65536));
-    if (*text)
+    if (f && (*text = cay__json_text(f, 65536)))
         return 0;
     return cay_fail(err, CAY_EINVAL, "the options are too long, or no UTF-8");
 }

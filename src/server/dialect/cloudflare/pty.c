@@ -52,7 +52,9 @@ static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
     }
     if (p->fd[0] < 0)
         t->ended = true;
-    return t->ended || t->in.len || t->cols ? CAY__PUMP_WORK : CAY__PUMP_ON;
+    if (t->ended || t->in.len || t->cols)
+        return CAY__PUMP_WORK;
+    return CAY__PUMP_ON;
 }
 
 static int say_end(terminal *t, cay__buf *out)
@@ -94,7 +96,9 @@ static int push_input(cay__pump *p, int kind, const char *data, size_t len, cay_
         return CAY__PUMP_ON;
     if (kind == CAY__WS_BINARY) {
         cay__buf_add(&t->in, data, len);
-        return t->in.full ? CAY_ETOOBIG : CAY__PUMP_WORK;
+        if (t->in.full)
+            return CAY_ETOOBIG;
+        return CAY__PUMP_WORK;
     }
     CAY_AUTOJSON *o = json_loadb(data, len, 0, NULL);
     int64_t cols = cay__json_int(o, "cols", 0), rows = cay__json_int(o, "rows", 0);

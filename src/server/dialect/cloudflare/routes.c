@@ -404,11 +404,14 @@ static int reply_error(cay__req *r, const cay_err *err)
  * route alone. */
 static const char *read_query_key(cay__req *r)
 {
-    cay__handler *fn = CAY_IF(r->route, r->route->fn);
-    if (fn == on_openapi || fn == on_openapi_page)
+    const char *q = NULL;
+    if (r->route && r->route->fn == cf_pty)
+        q = cay__req_query(r, "authorization");
+    if (r->route && (r->route->fn == on_openapi || r->route->fn == on_openapi_page))
         return cay__req_query(r, "token");
-    const char *q = CAY_IF(fn == cf_pty, cay__req_query(r, "authorization"));
-    return CAY_IF(q && !strncasecmp(q, "bearer ", 7), q + 7);
+    if (q && !strncasecmp(q, "bearer ", 7))
+        return q + 7;
+    return NULL;
 }
 
 static bool is_own_path(cay__req *r)

@@ -156,7 +156,7 @@ static int on_output(cay_stream which, const void *data, size_t len, void *arg)
 {
     run *w = arg;
     CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
-    cf_tell(&b, &w->s[which == CAY_STDERR], which, data, len);
+    cf_tell(&b, &w->s[which == CAY_STDERR], data, len);
     if (write_output(w, b.data, b.len))
         return 0;
     return CAY_ECANCELED;
@@ -175,8 +175,8 @@ static void *run_thread(void *arg)
                                 .arg = w };
     CAY_AUTOBUF b = CAY__BUF(65536);
     int rc = cay_shell_run(w->sh, &call, &cmd, &res, &err);
-    for (int i = 0; i < 2; i++)
-        cf_tell(&b, &w->s[i], i ? CAY_STDERR : CAY_STDOUT, "", 0);
+    CAY_EACH(stream, w->s)
+        cf_tell(&b, stream, "", 0);
     if (rc < 0)
         cf_tell_error(&b, "exec_transport_error", err.msg);
     else
@@ -220,11 +220,15 @@ static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
         return CAY__PUMP_ON;
     }
     ssize_t n = read(p->fd[0], buf, sizeof buf);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return CAY__PUMP_ON;
     if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? CAY__PUMP_ON : CAY_ESYS;
+        return CAY_ESYS;
     cay__buf_add(out, buf, (size_t)n);
     w->mid = n && !(out->len >= 2 && !memcmp(out->data + out->len - 2, "\n\n", 2));
-    return n ? CAY__PUMP_ON : CAY__PUMP_END;
+    if (n)
+        return CAY__PUMP_ON;
+    return CAY__PUMP_END;
 }
 
 static void close_run(cay__pump *p)
@@ -276,6 +280,7 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
                 .line = CAY__BUF(CAY_SHELL_LINE_MAX),
                 .rest = CAY__BUF((size_t)1 << 20),
                 .timeout_ms = s->timeout_ms,
+                .s = CF_STREAMS,
                 .out = -1,
                 .stop = eventfd(0, EFD_CLOEXEC) };
     CAY_TRY(register_run(w, r->who.tenant, err));

@@ -199,8 +199,9 @@ int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, 
     static const char *const kinds[] = { E2B_BUILD_KIND, NULL };
     cay_job *t;
     int rc = cay_job_claim_fair(client, kinds, owner, LEASE_MS, &t, err);
-    if (rc < 0)
-        return rc == CAY_ENOENT ? 0 : rc;
+    if (rc == CAY_ENOENT)
+        return 0;
+    CAY_TRY(rc);
     run_build_job(client, call->cancel_fd, t);
     cay_job_free(t);
     return 1;

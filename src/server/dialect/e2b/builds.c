@@ -19,9 +19,9 @@ enum {
 static int build_names(cay__req *r, const json_t *in, json_t *names, cay_err *err)
 {
     const char *name = cay__json_str(in, "name", cay__json_str(in, "alias", "")), *full;
-    const json_t *v, *tags = json_object_get(in, "tags");
+    const json_t *v, *tags = e2b_member(in, "tags");
     size_t i;
-    if (tags && !json_is_null(tags) && !json_is_array(tags))
+    if (tags && !json_is_array(tags))
         return cay_fail(err, CAY_EINVAL, "tags is a list of texts");
     if (strchr(name, ':') || !json_array_size(tags)) {
         CAY_TRY(e2b_template_name(r, name, NULL, &full, err));
@@ -201,9 +201,9 @@ static int read_from(cay__req *r, const json_t *in, json_t *recipe, const char *
 /* A registry's account waits as a stored secret until the image is here. */
 static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *err)
 {
-    const json_t *registry = json_object_get(in, "fromImageRegistry");
+    const json_t *registry = e2b_member(in, "fromImageRegistry");
     CAY_AUTOBUF login = CAY__BUF(60000);
-    if (!registry || json_is_null(registry))
+    if (!registry)
         return 0;
     CAY_TRY(cay__req_shared(r, "fromImageRegistry: secrets", err));
     CAY_TRY(e2b_registry_login(r->client, &r->call, registry, &login, err));

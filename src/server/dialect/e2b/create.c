@@ -54,8 +54,8 @@ static int reject_unsupported(const json_t *in, cay_err *err)
         bool even_empty;
     } not_here[] = { { "mcp", true /* it asks for a gateway all the same */ }, { "iam", false } };
     CAY_EACH(it, not_here) {
-        const json_t *v = json_object_get(in, it->name);
-        if (v && !json_is_null(v) && (it->even_empty || json_object_size(v)))
+        const json_t *v = e2b_member(in, it->name);
+        if (v && (it->even_empty || json_object_size(v)))
             return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                                 "%s is not supported by this server", it->name);
     }
@@ -86,9 +86,8 @@ static int check_types(const json_t *in, cay_err *err)
         { "memory", "true or false", JSON_TRUE },
     };
     CAY_EACH(it, known) {
-        const json_t *v = json_object_get(in, it->name);
-        if (v && !json_is_null(v) && json_typeof(v) != it->type &&
-            !(it->type == JSON_TRUE && json_is_false(v)))
+        const json_t *v = e2b_member(in, it->name);
+        if (v && json_typeof(v) != it->type && !(it->type == JSON_TRUE && json_is_false(v)))
             return cay_fail(err, CAY_EINVAL, "%s is %s", it->name, it->what);
     }
     const json_t *on = json_object_get(json_object_get(in, "autoResume"), "enabled");
@@ -106,17 +105,15 @@ int e2b_body(cay__req *r, json_t **out, cay_err *err)
 static char *note_text(const json_t *in, const char *template_, int64_t timeout)
 {
     /* check_types() has seen to it that what is there is of its kind, or null. */
-    json_t *net = json_object_get(in, "network"),
-           *open = json_object_get(in, "allow_internet_access"),
-           *vol = json_object_get(in, "volumeMounts"), *metadata = json_object_get(in, "metadata");
+    json_t *metadata = json_object_get(in, "metadata");
     bool files = !cay__json_bool(in, "autoPauseMemory", true); /* a pause keeps these alone */
     CAY_AUTOJSON *o =
         json_pack("{s:{s:s,s:I,s:b,s:o*,s:O*,s:O*,s:O*},s:O}", "e2b", "template", template_,
                   "timeout", (json_int_t)timeout, "autoResume",
                   cay__json_bool(json_object_get(in, "autoResume"), "enabled", false), "files",
-                  CAY_IF(files, json_true()), "network", CAY_IF(json_is_object(net), net),
-                  "internet", CAY_IF(json_is_boolean(open), open), "volumes",
-                  CAY_IF(json_is_array(vol), vol), "metadata", CAY_OR(metadata, json_null()));
+                  CAY_IF(files, json_true()), "network", e2b_member(in, "network"), "internet",
+                  e2b_member(in, "allow_internet_access"), "volumes",
+                  e2b_member(in, "volumeMounts"), "metadata", CAY_OR(metadata, json_null()));
     return cay__json_text(o, 60000);
 }
 

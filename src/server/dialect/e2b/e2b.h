@@ -38,6 +38,8 @@ void e2b_box_clear(e2b_box *b);
 /* By E2B's id, which may have "-CLIENT" behind it. What ended by its time-out counts as gone. */
 int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out,
              cay_err *err); /* any: of whatever tenant */
+/* A member; NULL for none and for null. */
+json_t *e2b_member(const json_t *in, const char *key);
 /* A note of that space, freed with the request; NULL: there is none. */
 json_t *e2b_note_get(cay__req *r, const char *space, const char *key);
 int e2b_open(cay__req *r, e2b_box *out, cay_err *err); /* the one of the route */
@@ -192,6 +194,9 @@ typedef struct e2b_names { /* of owners: a sandbox's accounts, read when the fir
 } e2b_names;
 void e2b_names_clear(e2b_names *n);
 #define E2B_AUTONAMES __attribute__((cleanup(e2b_names_clear))) e2b_names
+const char *e2b_leaf(const char *path); /* its last name; the path itself when that is "" */
+/* A name in a directory, as long as the request. */
+const char *e2b_below(cay__req *r, const char *dir, const char *name);
 json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st);
 int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out,
               cay_err *err); /* a path of the message */

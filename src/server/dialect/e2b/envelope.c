@@ -57,7 +57,8 @@ void e2b_envelope_end(cay__buf *out, const cay_err *err)
             o, "error",
             json_pack("{s:s,s:s}", "code", e2b_fault_of(err)->word, "message", err->msg));
     CAY_AUTOFREE char *text = cay__json_text(o, E2B_MESSAGE_MAX);
-    e2b_envelope(out, 2, CAY_OR(text, "{}"), text ? strlen(text) : 2);
+    const char *told = CAY_OR(text, "{}");
+    e2b_envelope(out, 2, told, strlen(told));
 }
 
 int e2b_next(const char *data, size_t n, size_t *used, const char **text, size_t *len, cay_err *err)

@@ -32,14 +32,14 @@ int e2b_files_get(cay__req *r, cay_err *err)
     const char *given = cay__req_query(r, "path");
     if (!given || !*given)
         return cay_fail(err, CAY_EINVAL, "path is missing");
-    const char *path = e2b_path(r, &d, given), *slash = strrchr(path, '/');
+    const char *path = e2b_path(r, &d, given);
     CAY_TRY(stat_path(r, &d, path, &st, err));
     if (st.type != CAY_FILE)
         return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
     CAY_TRY(cay__file_open(r, d.sb, path, d.user, &st, &fd, err));
     CAY_AUTOBUF disposition = CAY__BUF(2048);
     cay__buf_str(&disposition, "inline; filename=\"");
-    for (const char *c = slash ? slash + 1 : path; *c; c++)
+    for (const char *c = e2b_leaf(path); *c; c++)
         cay__buf_fmt(
             &disposition, "%c",
             (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c >= 0x7f ? '_'
@@ -147,7 +147,6 @@ static int store_file(cay__req *r, const e2b_daemon *d, const char *path, source
                       json_t *done, cay_err *err)
 {
     const cay_write spec = { .size = sizeof spec, .parents = true, .user = d->user };
-    const char *slash = strrchr(path, '/');
     CAY_AUTOPTR(cay_upload) up = NULL;
     cay_stat st = { .size_of = sizeof st };
     CAY_AUTOJSON *metadata = json_object();
@@ -165,8 +164,8 @@ static int store_file(cay__req *r, const e2b_daemon *d, const char *path, source
     CAY_TRY(set_metadata(r, d, path, metadata, err));
     json_array_append_new(done,
                           json_pack("{s:o,s:o,s:s,s:O*}", "path", cay__json_bytes(path), "name",
-                                    cay__json_bytes(slash ? slash + 1 : path), "type", "file",
-                                    "metadata", CAY_IF(json_object_size(metadata), metadata)));
+                                    cay__json_bytes(e2b_leaf(path)), "type", "file", "metadata",
+                                    CAY_IF(json_object_size(metadata), metadata)));
     return 0;
 }
 

@@ -73,12 +73,22 @@ static int add_metadata(const char *name, void *arg)
 }
 
 /* `mode` and `type` of a link are those of what it leads to. */
+const char *e2b_leaf(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *e2b_below(cay__req *r, const char *dir, const char *name)
+{
+    return cay__req_text(r, "%s/%s", strcmp(dir, "/") ? dir : "", name);
+}
+
 json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
 {
     cay_sandbox *sb = n->sb;
     const cay_call *call = n->call;
     char perms[11], when[40];
-    const char *slash = strrchr(path, '/');
     cay_stat to = { 0 };
     memcpy(&to, st, offsetof(cay_stat, target)); /* which may be cut short behind its end */
     to.size_of = sizeof to;
@@ -92,17 +102,15 @@ json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
     mode_text(st, perms);
     time_text(to.mtime_ns, when);
     char size[21];
-    json_t *o = json_pack("{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name",
-                          cay__json_bytes(slash && slash[1] ? slash + 1 : path), "type", type,
-                          "path", cay__json_bytes(path), "size", cay__str_u64(size, to.size),
-                          "mode", (int)(to.mode & 07777), "permissions", perms, "owner",
-                          describe_owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid),
-                          "group", describe_owner(n, "/etc/group", &n->group, &n->ngroup, to.gid),
-                          "modifiedTime", when);
+    json_t *o = json_pack(
+        "{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", cay__json_bytes(e2b_leaf(path)), "type",
+        type, "path", cay__json_bytes(path), "size", cay__str_u64(size, to.size), "mode",
+        (int)(to.mode & 07777), "permissions", perms, "owner",
+        describe_owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid), "group",
+        describe_owner(n, "/etc/group", &n->group, &n->ngroup, to.gid), "modifiedTime", when);
     if (link) {
         char target[2 * PATH_MAX];
-        int dir = (int)(slash ? slash - path : 0);
-        CAY_FORMAT(target, "%.*s/%s", dir, path, st->target);
+        CAY_FORMAT(target, "%.*s%s", (int)(e2b_leaf(path) - path), path, st->target);
         json_object_set_new(o, "symlinkTarget",
                             cay__json_bytes(*st->target == '/' ? st->target : target));
     }
@@ -230,10 +238,10 @@ int e2b_fs_list(cay__req *r, cay_err *err)
     if (st.type != CAY_DIR)
         return cay_fail(err, CAY_EINVAL, "path is not a directory: %.150s", path);
     found f = { .mem = &r->arena };
-    int rc = cay_dir_list(q.d.sb, &r->call, path, depth ? (unsigned)depth : 1, keep_entry, &f, err);
+    int rc = cay_dir_list(q.d.sb, &r->call, path, (unsigned)CAY_OR(depth, 1), keep_entry, &f, err);
     E2B_AUTONAMES names = { .sb = q.d.sb, .call = &r->call };
     CAY_EACH_OF(it, f.v, rc < 0 ? 0 : f.n) {
-        const char *full = cay__req_text(r, "%s/%s", strcmp(path, "/") ? path : "", (*it)->path);
+        const char *full = e2b_below(r, path, (*it)->path);
         json_array_append_new(list, e2b_entry(&names, full, &(*it)->st));
     }
     free(f.v);

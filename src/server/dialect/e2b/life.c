@@ -51,7 +51,7 @@ int e2b_on_timeout(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(e2b_seconds(in, "timeout", -1, &s, err));
     CAY_TRY(e2b_open(r, &b, err));
-    CAY_TRY(cay_sandbox_extend(b.sb, &r->call, s ? (uint64_t)s * 1000 : 1, 0, err));
+    CAY_TRY(cay_sandbox_extend(b.sb, &r->call, CAY_OR((uint64_t)s * 1000, 1), 0, err));
     return cay__reply_empty(r, 204);
 }
 

@@ -73,9 +73,8 @@ static int add_proc(const cay_proc_info *i, void *arg)
 static int by_time(const void *a, const void *b)
 {
     const line *x = a, *y = b;
-    if (x->ms == y->ms)
-        return x->n < y->n ? -1 : 1;
-    return x->ms < y->ms ? -1 : 1;
+    int64_t d = CAY_OR(x->ms - y->ms, (int64_t)x->n - (int64_t)y->n);
+    return (d > 0) - (d < 0);
 }
 
 static int collect_lines(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)

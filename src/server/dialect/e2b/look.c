@@ -3,6 +3,14 @@
 #include "e2b.h"
 #include <time.h>
 
+json_t *e2b_member(const json_t *in, const char *key)
+{
+    json_t *v = json_object_get(in, key);
+    if (json_is_null(v))
+        return NULL;
+    return v;
+}
+
 int e2b_limit(cay__req *r, uint64_t *out, cay_err *err)
 {
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, out, err));

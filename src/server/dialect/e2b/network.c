@@ -64,10 +64,10 @@ static bool has_subnet(const net *a, const net *b)
 
 static int read_text_list(const json_t *network, const char *key, json_t **list, cay_err *err)
 {
-    json_t *v = json_object_get(network, key), *one;
+    json_t *v = e2b_member(network, key), *one;
     size_t i;
     *list = NULL;
-    if (!v || json_is_null(v))
+    if (!v)
         return 0;
     if (!json_is_array(v) || json_array_size(v) > RULES_MAX)
         return cay_fail(err, CAY_EINVAL, "network.%s is a list of at most %d texts", key,
@@ -105,7 +105,7 @@ static int https_ports(const json_t *list, cay_err *err)
 {
     const json_t *v;
     size_t i;
-    if (list && !json_is_null(list) && (!json_is_array(list) || json_array_size(list) > PORTS_MAX))
+    if (list && (!json_is_array(list) || json_array_size(list) > PORTS_MAX))
         return cay_fail(err, CAY_EINVAL, "network.httpsPorts is a list of at most %d ports",
                         PORTS_MAX);
     json_array_foreach(list, i, v) {
@@ -136,14 +136,14 @@ static int check_fields(const json_t *network, cay_err *err)
         if (!known && !not_yet)
             return cay_fail(err, CAY_EINVAL, "network.%.60s is not known", key);
     }
-    const json_t *mask = json_object_get(network, "maskRequestHost"),
-                 *open = json_object_get(network, "allowPublicTraffic");
-    if (open && !json_is_null(open) && !json_is_boolean(open))
+    const json_t *mask = e2b_member(network, "maskRequestHost"),
+                 *open = e2b_member(network, "allowPublicTraffic");
+    if (open && !json_is_boolean(open))
         return cay_fail(err, CAY_EINVAL, "network.allowPublicTraffic is true or false");
-    if (mask && !json_is_null(mask) && !e2b_mask_host(json_string_value(mask), 1, NULL, 0))
+    if (mask && !e2b_mask_host(json_string_value(mask), 1, NULL, 0))
         return cay_fail(err, CAY_EINVAL,
                         "network.maskRequestHost is a host's name, perhaps with ${PORT} in it");
-    return https_ports(json_object_get(network, "httpsPorts"), err);
+    return https_ports(e2b_member(network, "httpsPorts"), err);
 }
 
 typedef struct list {

@@ -67,7 +67,9 @@ static const char *signal_word(int sig)
 {
     if (sig == SIGKILL)
         return "killed";
-    return sig == SIGTERM ? "terminated" : strsignal(sig);
+    if (sig == SIGTERM)
+        return "terminated";
+    return strsignal(sig);
 }
 
 static void end_event(const cay_exit *e, cay__buf *out)

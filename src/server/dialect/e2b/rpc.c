@@ -46,8 +46,9 @@ static int read_message(cay__req *r, e2b_rpc *out, cay_err *err)
     len = body.len;
     if (stream)
         CAY_TRY(e2b_unwrap(text, len, &text, &len, err));
-    out->in = len ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &je) : json_object();
-    cay__req_keep(r, out->in);
+    if (!len)
+        text = "{}";
+    out->in = cay__req_keep(r, json_loadb(text, CAY_OR(len, 2), JSON_REJECT_DUPLICATES, &je));
     if (!json_is_object(out->in))
         return cay_fail(err, CAY_EINVAL, "the message is not a JSON object");
     return 0;

@@ -161,10 +161,10 @@ static int read_domain(reading *x, const json_t *rules, const char *domain, cons
 int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n,
                    cay_err *err)
 {
-    json_t *rules = json_object_get(network, "rules"), *list;
+    json_t *rules = e2b_member(network, "rules"), *list;
     const char *domain;
     *n = 0;
-    if (rules && !json_is_null(rules) && !json_is_object(rules))
+    if (rules && !json_is_object(rules))
         return cay_fail(err, CAY_EINVAL, "network.rules is an object of names");
     reading x = { .r = r, .v = cay__arena_take(&r->arena, (RULES_MAX + 1) * sizeof *x.v) };
     json_object_foreach(rules, domain, list) {

@@ -83,9 +83,9 @@ int e2b_on_fork(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(e2b_seconds(in, "timeout", 15, &s, err));
     CAY_TRY(e2b_open(r, &b, err));
-    const json_t *count = json_object_get(in, "count");
+    const json_t *count = e2b_member(in, "count");
     int64_t n = cay__json_int(in, "count", 1);
-    if ((count && !json_is_null(count) && !json_is_integer(count)) || n < 1 || n > 100)
+    if ((count && !json_is_integer(count)) || n < 1 || n > 100)
         return cay_fail(err, CAY_EINVAL, "count is 1 to 100");
     CAY_AUTOJSON *list = json_array();
     forks f = { r, b.note.template_, list, err };

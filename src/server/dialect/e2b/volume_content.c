@@ -70,7 +70,7 @@ static int open_content(cay__req *r, content *out, cay_err *err)
 
 static json_t *describe_entry(const char *path, const cay_stat *st)
 {
-    const char *slash = strrchr(path, '/'), *type = "unknown";
+    const char *type = "unknown";
     if (st->type == CAY_FILE)
         type = "file";
     else if (st->type == CAY_DIR)
@@ -80,10 +80,10 @@ static json_t *describe_entry(const char *path, const cay_stat *st)
     char when[32];
     e2b_when(st->mtime_ns / 1000000, when);
     return json_pack("{s:o,s:s,s:o,s:I,s:i,s:I,s:I,s:s,s:s,s:s,s:o*}", "name",
-                     cay__json_bytes(slash && slash[1] ? slash + 1 : path), "type", type, "path",
-                     cay__json_bytes(path), "size", (json_int_t)st->size, "mode",
-                     (int)(st->mode & 07777), "uid", (json_int_t)st->uid, "gid",
-                     (json_int_t)st->gid, "atime", when, "mtime", when, "ctime", when, "target",
+                     cay__json_bytes(e2b_leaf(path)), "type", type, "path", cay__json_bytes(path),
+                     "size", (json_int_t)st->size, "mode", (int)(st->mode & 07777), "uid",
+                     (json_int_t)st->uid, "gid", (json_int_t)st->gid, "atime", when, "mtime", when,
+                     "ctime", when, "target",
                      CAY_IF(st->type == CAY_LINK, cay__json_bytes(st->target)));
 }
 
@@ -107,9 +107,9 @@ static int from_query(cay__req *r, owner *o, cay_err *err)
 
 static int read_number(const json_t *in, const char *key, int64_t max, uint64_t *out, cay_err *err)
 {
-    const json_t *v = json_object_get(in, key);
+    const json_t *v = e2b_member(in, key);
     *out = UINT32_MAX;
-    if (!v || json_is_null(v))
+    if (!v)
         return 0;
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > max)
         return cay_fail(err, CAY_EINVAL, "%s is a number from 0 to %lld", key, (long long)max);
@@ -135,9 +135,7 @@ typedef struct listing {
 static int add_entry(const cay_dirent *e, void *arg)
 {
     listing *l = arg;
-    const char *dir = l->c->given,
-               *path = cay__req_text(l->r, "%s/%s", strcmp(dir, "/") ? dir : "", e->path);
-    json_array_append_new(l->list, describe_entry(path, &e->st));
+    json_array_append_new(l->list, describe_entry(e2b_below(l->r, l->c->given, e->path), &e->st));
     return 0;
 }
 
@@ -149,7 +147,7 @@ int e2b_on_volume_dir(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_number(r, "depth", 1, DEPTH_MAX, &depth, err));
     CAY_TRY(open_content(r, &c, err));
     listing l = { r, &c, list };
-    CAY_TRY(cay_dir_list(c.sb, &r->call, c.path, depth ? (unsigned)depth : 1, add_entry, &l, err));
+    CAY_TRY(cay_dir_list(c.sb, &r->call, c.path, (unsigned)CAY_OR(depth, 1), add_entry, &l, err));
     return cay__reply_json(r, 200, json_incref(list));
 }
 

@@ -144,5 +144,7 @@ int e2b_watchers_remove(struct e2b_watchers *all, const char *id, const char *sa
         w->removed = true;
     pthread_mutex_unlock(&all->lock);
     sweep_watchers(all);
-    return w ? 0 : fail_not_found(id, err);
+    if (w)
+        return 0;
+    return fail_not_found(id, err);
 }
