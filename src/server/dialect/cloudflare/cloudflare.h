@@ -33,14 +33,10 @@ void cf_tell_error(cay__buf *out, const char *code, const char *msg);
 int cf_session_name(const char *id, char name[CF_SESSION_NAME],
                     cay_err *err); /* of the shell, or of the terminal */
 cay__handler cf_session, cf_session_end;
-int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s,
-                    cay_err *err);
+int cf_session_exec(cay__req *r, const char *session, const cay_spawn *s, cay_err *err);
 /* exec.c, pty.c */
 cay__handler cf_exec, cf_pty;
-cay__handler cf_ok; /* {"ok":true} */
-int cf_sandbox(cay__req *r, cay_sandbox **out,
-               cay_err *err); /* of the route; CAY_EINVAL when that is no id at all */
-int cf_begin(cay__req *r, cay_sandbox **out, json_t **body, cay_err *err);
+cay__handler cf_ok;                                 /* {"ok":true} */
 int cf_as(int rc, cay_reason reason, cay_err *err); /* faults of ours are the route's own word; what
                                                       the request did wrong stays what it is */
 /* mount.c */

@@ -152,12 +152,11 @@ static int stream_output(cay__req *r, cay_proc *p, cay_err *err)
 
 int cf_exec(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay_proc *p;
     json_t *in;
     const char *const *argv;
     const char *session = cay__head_field(&r->head, "session-id");
-    CAY_TRY(cf_begin(r, &sb, &in, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
     const json_t *v = json_object_get(in, "timeout_ms"), *list = json_object_get(in, "argv");
     const char *cwd = cay__json_str(in, "cwd", NULL);
     int64_t timeout = cay__json_int(in, "timeout_ms", 0);
@@ -177,8 +176,8 @@ int cf_exec(cay__req *r, cay_err *err)
                           .attach = true,
                           .on_full = CAY_FULL_BLOCK };
     if (session)
-        return cf_session_exec(r, sb, session, &s, err);
-    int rc = cay_sandbox_spawn(sb, &r->call, &s, &p, err);
+        return cf_session_exec(r, session, &s, err);
+    int rc = cay_sandbox_spawn(r->sb, &r->call, &s, &p, err);
     if (rc == CAY_ENOENT) { /* as a shell says it, not as an error of the route */
         CAY_AUTOBUF out = CAY__BUF(4096);
         tell_bytes(&out, "stderr", err->msg, strlen(err->msg));

@@ -93,13 +93,13 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
 }
 
 /* Places of mounts are anywhere, as in the bridge, whose commands are root's. */
-static int by_root(cay__req *r, cay_sandbox *sb, const char *program, const char *option,
-                   const char *path, cay_err *err)
+static int by_root(cay__req *r, const char *program, const char *option, const char *path,
+                   cay_err *err)
 {
     const char *const argv[] = { program, option, path, NULL };
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = "/", .user = "root" };
     cay_result res = { .size = sizeof res };
-    CAY_TRY(cay_sandbox_run(sb, &r->call, &s, NULL, 0, 1024, &res, err));
+    CAY_TRY(cay_sandbox_run(r->sb, &r->call, &s, NULL, 0, 1024, &res, err));
     int rc = 0;
     if (res.exit.code)
         rc = cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "%.150s", CAY_OR(res.errout, program));
@@ -109,11 +109,10 @@ static int by_root(cay__req *r, cay_sandbox *sb, const char *program, const char
 
 int cf_mount(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     json_t *in;
     const char *path;
     CAY_AUTOFREE char *fields = NULL;
-    CAY_TRY(cf_begin(r, &sb, &in, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
     CAY_TRY(fields_of(r, in, &fields, err));
     CAY_TRY(check_permission(r, err));
@@ -125,13 +124,13 @@ int cf_mount(cay__req *r, cay_err *err)
                               !cay__json_bool(json_object_get(in, "options"), "readOnly", false) };
     bool was = false;
     CAY_TRY(cay_mount_check(&m, err));
-    CAY_TRY(cay_file_exists(sb, &r->call, path, &was, err));
+    CAY_TRY(cay_file_exists(r->sb, &r->call, path, &was, err));
     if (!was)
-        CAY_TRY(cf_as(by_root(r, sb, "mkdir", "-p", path, err), CAY_REASON_MOUNT_ERROR, err));
-    int rc = cay_sandbox_mount(sb, &r->call, &m, err);
+        CAY_TRY(cf_as(by_root(r, "mkdir", "-p", path, err), CAY_REASON_MOUNT_ERROR, err));
+    int rc = cay_sandbox_mount(r->sb, &r->call, &m, err);
     explicit_bzero(fields, strlen(fields));
     if (rc < 0 && !was)
-        by_root(r, sb, "rmdir", "--", path, NULL);
+        by_root(r, "rmdir", "--", path, NULL);
     CAY_TRY(cf_as(rc, CAY_REASON_MOUNT_ERROR, err));
     return cf_ok(r, err);
 }
@@ -139,12 +138,11 @@ int cf_mount(cay__req *r, cay_err *err)
 /* The directory goes with it, when nothing is in it; nothing is ever removed through a mount. */
 int cf_unmount(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     json_t *in;
     const char *path;
-    CAY_TRY(cf_begin(r, &sb, &in, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
-    CAY_TRY(cf_as(cay_sandbox_unmount(sb, &r->call, path, err), CAY_REASON_UNMOUNT_ERROR, err));
-    by_root(r, sb, "rmdir", "--", path, NULL);
+    CAY_TRY(cf_as(cay_sandbox_unmount(r->sb, &r->call, path, err), CAY_REASON_UNMOUNT_ERROR, err));
+    by_root(r, "rmdir", "--", path, NULL);
     return cf_ok(r, err);
 }

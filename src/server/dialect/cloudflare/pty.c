@@ -124,24 +124,24 @@ static void close_terminal(cay__pump *p)
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 /* One that ended makes room for the next. */
-static bool attach_terminal(cay__req *r, cay_sandbox *sb, const char *tag, cay_proc **out)
+static bool attach_terminal(cay__req *r, const char *tag, cay_proc **out)
 {
     const cay_call now = { .size = sizeof now, .deadline_ms = 1 };
     cay_exit e = { .size = sizeof e };
     CAY_AUTOPTR(cay_proc) p = NULL;
-    if (cay_sandbox_attach(sb, &r->call, tag, &p, NULL) == 0 &&
+    if (cay_sandbox_attach(r->sb, &r->call, tag, &p, NULL) == 0 &&
         cay_proc_wait(p, &now, &e, NULL) < 0)
         *out = CAY_STEAL(p);
     return *out;
 }
 
-static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, const char *shell,
-                         uint16_t cols, uint16_t rows, cay_proc **out, cay_err *err)
+static int open_terminal(cay__req *r, const char *session, const char *shell, uint16_t cols,
+                         uint16_t rows, cay_proc **out, cay_err *err)
 {
     char tag[64];
     const char *argv[] = { CAY_OR(shell, "/bin/bash"), NULL };
     const cay_pair env[] = { { "TERM", "xterm-256color" }, { NULL, NULL } };
-    if (session && CAY_FORMAT(tag, "cf-pty-%s", session) > 0 && attach_terminal(r, sb, tag, out))
+    if (session && CAY_FORMAT(tag, "cf-pty-%s", session) > 0 && attach_terminal(r, tag, out))
         return 0;
     const cay_spawn s = { .size = sizeof s,
                           .argv = argv,
@@ -151,16 +151,14 @@ static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, cons
                           .cols = cols,
                           .rows = rows,
                           .tag = session ? tag : NULL };
-    return cay_sandbox_spawn(sb, &r->call, &s, out, err);
+    return cay_sandbox_spawn(r->sb, &r->call, &s, out, err);
 }
 
 int cf_pty(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint64_t cols, rows;
     char name[CF_SESSION_NAME];
     const char *session = cay__req_query(r, "session"), *shell = cay__req_query(r, "shell");
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay__req_number(r, "cols", 80, 10000, &cols, err));
     CAY_TRY(cay__req_number(r, "rows", 24, 10000, &rows, err));
     if (session && *session)
@@ -176,7 +174,7 @@ int cf_pty(cay__req *r, cay_err *err)
                        .work = forward_input,
                        .push = push_input,
                        .close = close_terminal };
-    int rc = open_terminal(r, sb, session && *session ? name : NULL, cay__text_or(shell, NULL),
+    int rc = open_terminal(r, session && *session ? name : NULL, cay__text_or(shell, NULL),
                            (uint16_t)cols, (uint16_t)rows, &t->p, err);
     if (rc == CAY_ENOENT || rc == CAY_EPERM) { /* a shell that is not there, or none: told by the
                                                   terminal, as the bridge does */

@@ -27,22 +27,6 @@ int cf_ok(cay__req *r, cay_err *err)
     return cay__reply_pack(r, 200, "{s:b}", "ok", true);
 }
 
-int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err)
-{
-    const char *id = r->param[0];
-    size_t n = strlen(id);
-    if (n < 1 || n > 128 || strspn(id, "abcdefghijklmnopqrstuvwxyz234567") != n)
-        return cay_fail(err, CAY_EINVAL,
-                        "a sandbox's id is 1 to 128 letters a to z and digits 2 to 7");
-    return cay__req_sandbox(r, id, out, err);
-}
-
-int cf_begin(cay__req *r, cay_sandbox **out, json_t **body, cay_err *err)
-{
-    CAY_TRY(cf_sandbox(r, out, err));
-    return cay__req_json(r, 0, body, err);
-}
-
 int cf_as(int rc, cay_reason reason, cay_err *err)
 {
     if (rc < 0 && rc != CAY_EINVAL && rc != CAY_EPERM && rc != CAY_EGONE && rc != CAY_ETOOBIG) {
@@ -72,7 +56,7 @@ static int on_create(cay__req *r, cay_err *err)
 static int on_delete(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
-    int rc = cf_sandbox(r, &sb, err);
+    int rc = cay__req_sandbox(r, r->param[0], &sb, err);
     if (rc == 0)
         rc = cay_sandbox_remove(sb, &r->call, err);
     if (rc < 0 && rc != CAY_ENOENT)
@@ -82,10 +66,8 @@ static int on_delete(cay__req *r, cay_err *err)
 
 static int on_running(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay_info *i;
-    CAY_TRY(cf_sandbox(r, &sb, err));
-    CAY_TRY(cay_sandbox_describe(sb, &r->call, &i, err));
+    CAY_TRY(cay_sandbox_describe(r->sb, &r->call, &i, err));
     bool running = i->state == CAY_RUNNING;
     cay_info_free(i);
     return cay__reply_pack(r, 200, "{s:b}", "running", running);
@@ -93,53 +75,47 @@ static int on_running(cay__req *r, cay_err *err)
 
 static int on_file_get(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     const char *path;
     cay_stat st = { .size_of = sizeof st };
     int fd;
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_path(r, r->param[1], &path, err));
-    int rc = cay_file_stat(sb, &r->call, path, true, &st, err);
+    int rc = cay_file_stat(r->sb, &r->call, path, true, &st, err);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "workspace_read_not_found", "%.150s is not there",
                             path);
     CAY_TRY(cf_as(rc, CAY_REASON_EXEC_TRANSPORT_ERROR, err));
-    CAY_TRY(cf_as(cay__file_open(r, sb, path, NULL, &st, &fd, err), CAY_REASON_EXEC_TRANSPORT_ERROR,
-                  err));
+    CAY_TRY(cf_as(cay__file_open(r, r->sb, path, NULL, &st, &fd, err),
+                  CAY_REASON_EXEC_TRANSPORT_ERROR, err));
     return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 
 /* The body into a file; the whole of it or nothing. */
-static int write_body_file(cay__req *r, cay_sandbox *sb, const char *path, uint64_t *n,
-                           cay_err *err)
+static int write_body_file(cay__req *r, const char *path, uint64_t *n, cay_err *err)
 {
     const cay_write spec = { .size = sizeof spec, .parents = true };
     CAY_AUTOPTR(cay_upload) up = NULL;
     if (r->head.body == CAY__BODY_LENGTH && r->head.length > CF_BODY_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "payload_too_large", "a body has at most 32 MiB");
-    CAY_TRY(cay_file_open_write(sb, &r->call, path, &spec, &up, err));
+    CAY_TRY(cay_file_open_write(r->sb, &r->call, path, &spec, &up, err));
     CAY_TRY(cay__req_to_fd(r, cay_upload_fd(up), CF_BODY_MAX, n, err));
     return cay_upload_commit(CAY_STEAL(up), &r->call, err);
 }
 
 static int on_file_put(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     const char *path;
     uint64_t n;
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_path(r, r->param[1], &path, err));
-    CAY_TRY(cf_as(write_body_file(r, sb, path, &n, err), CAY_REASON_WORKSPACE_ARCHIVE_WRITE_ERROR,
-                  err));
+    CAY_TRY(
+        cf_as(write_body_file(r, path, &n, err), CAY_REASON_WORKSPACE_ARCHIVE_WRITE_ERROR, err));
     return cf_ok(r, err);
 }
 
-static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const char *reason,
-                   cay_err *err)
+static int run_tar(cay__req *r, const char *const *argv, const char *reason, cay_err *err)
 {
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = CF_ROOT };
     cay_result res = { .size = sizeof res };
-    CAY_TRY(cay_sandbox_run(sb, &r->call, &s, NULL, 0, 4096, &res, err));
+    CAY_TRY(cay_sandbox_run(r->sb, &r->call, &s, NULL, 0, 4096, &res, err));
     int rc = 0;
     if (res.exit.code)
         rc = cay_fail_why(err, CAY_EUPSTREAM, reason, "tar: status %d: %.150s", res.exit.code,
@@ -151,7 +127,6 @@ static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const 
 /* Written beside first, inside: so what is answered is whole, and an error is an error. */
 static int on_persist(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     char file[64];
     const char *argv[128] = { "tar", "-C", CF_ROOT, "--one-file-system", "-c", "-f", file },
                *q = cay__req_query(r, "excludes");
@@ -159,7 +134,6 @@ static int on_persist(cay__req *r, cay_err *err)
     size_t n = 7;
     cay_stat st = { .size_of = sizeof st };
     int fd;
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_FORMAT(file, "/tmp/.cay-persist-%s", r->id);
     for (char *one = strtok_r(s, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
         if (strstr(one, ".."))
@@ -169,12 +143,12 @@ static int on_persist(cay__req *r, cay_err *err)
         argv[n++] = cay__req_text(r, "--exclude=./%s", one);
     }
     argv[n] = "."; /* NULL follows */
-    int rc = run_tar(r, sb, argv, "workspace_archive_read_error", err);
+    int rc = run_tar(r, argv, "workspace_archive_read_error", err);
     if (rc == 0)
-        rc = cay_file_stat(sb, &r->call, file, true, &st, err);
+        rc = cay_file_stat(r->sb, &r->call, file, true, &st, err);
     if (rc == 0)
-        rc = cay_file_open_read(sb, &r->call, file, NULL, &fd, err);
-    cay_file_remove(sb, &r->call, file, false, NULL); /* what is open is read to its end */
+        rc = cay_file_open_read(r->sb, &r->call, file, NULL, &fd, err);
+    cay_file_remove(r->sb, &r->call, file, false, NULL); /* what is open is read to its end */
     CAY_TRY(rc);
     return cay__reply_fd(r, 200, "application/x-tar", fd, (int64_t)st.size);
 }
@@ -182,19 +156,17 @@ static int on_persist(cay__req *r, cay_err *err)
 /* Unpacked inside, where names that leave reach nothing of ours. */
 static int on_hydrate(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     char file[64];
     uint64_t n = 0;
     const char *argv[] = { "tar", "-C", CF_ROOT, "-x", "-f", file, NULL };
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_FORMAT(file, "/tmp/.cay-hydrate-%s", r->id);
-    int rc = write_body_file(r, sb, file, &n, err);
+    int rc = write_body_file(r, file, &n, err);
     if (rc == CAY_ETOOBIG || (rc == 0 && !n))
         rc = cay_fail(err, CAY_EINVAL,
                       rc ? "an archive has at most 32 MiB" : "the archive is empty");
     if (rc == 0)
-        rc = run_tar(r, sb, argv, "workspace_archive_write_error", err);
-    cay_file_remove(sb, &r->call, file, false, NULL);
+        rc = run_tar(r, argv, "workspace_archive_write_error", err);
+    cay_file_remove(r->sb, &r->call, file, false, NULL);
     CAY_TRY(rc);
     return cf_ok(r, err);
 }
@@ -232,31 +204,27 @@ static int tunnel_name(cay__req *r, const char **out, cay_err *err)
 
 static int on_tunnel(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint16_t port;
     const char *name;
     cay_exposed e = { .size = sizeof e };
     char host[200];
     const char *colon = strrchr(r->head.host, ':');
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
     CAY_TRY(tunnel_name(r, &name, err));
-    CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), CAY_REASON_TUNNEL_ERROR, err));
-    CAY_FORMAT(host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb), cay__server_domain(r->server),
+    CAY_TRY(cf_as(cay_port_expose(r->sb, port, 0, &e, err), CAY_REASON_TUNNEL_ERROR, err));
+    CAY_FORMAT(host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(r->sb), cay__server_domain(r->server),
                colon && !strchr(colon, ']') ? colon : "");
     return cay__reply_pack(
-        r, 200, "{s:s,s:i,s:o,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port", port, "url",
+        r, 200, "{s:s,s:i,s:o,s:s,s:I,s:s*}", "id", cay_sandbox_id(r->sb), "port", port, "url",
         json_sprintf("%s://%s/?" CAY__PREVIEW_TOKEN "=%s", cay__scheme(r->tls), host, e.token),
         "hostname", host, "createdAt", (json_int_t)e.created_ms, "name", name);
 }
 
 static int on_tunnel_end(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     uint16_t port;
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
-    int rc = cay_port_unexpose(sb, port, err);
+    int rc = cay_port_unexpose(r->sb, port, err);
     if (rc < 0 && rc != CAY_ENOENT)
         return cf_as(rc, CAY_REASON_TUNNEL_ERROR, err);
     return cay__reply_empty(r, 204);
@@ -325,35 +293,37 @@ static const cay__route routes[] = {
                "make a sandbox", GIVES_JSON),
     CAY__ROUTE("DELETE", "/v1/sandbox/{id}", on_delete, 0, "deleteSandbox", "sandbox",
                "end one; fine when there is none", GIVES(204, NULL)),
-    CAY__ROUTE("GET", "/v1/sandbox/{id}/running", on_running, 0, "isRunning", "sandbox",
+    CAY__ROUTE("GET", "/v1/sandbox/{id}/running", on_running, CAY__OP_FIND, "isRunning", "sandbox",
                "does it run", GIVES_JSON, .fails = CAY__E404),
-    CAY__ROUTE("POST", "/v1/sandbox/{id}/exec", cf_exec, 0, "exec", "sandbox",
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/exec", cf_exec, CAY__OP_FIND, "exec", "sandbox",
                "run a command; its output and end as events", GIVES(200, "text/event-stream"),
                .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, 0, "readFile", "sandbox",
-               "a file below /workspace", GIVES(200, "application/octet-stream"),
+    CAY__ROUTE("GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, CAY__OP_FIND, "readFile",
+               "sandbox", "a file below /workspace", GIVES(200, "application/octet-stream"),
                .fails = CAY__E404),
-    CAY__ROUTE("PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__OP_RAW, "writeFile",
-               "sandbox", "write one, at most 32 MiB", GIVES_JSON, .fails = CAY__E404),
-    CAY__ROUTE("POST", "/v1/sandbox/{id}/persist", on_persist, 0, "persist", "sandbox",
+    CAY__ROUTE("PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__OP_FIND | CAY__OP_RAW,
+               "writeFile", "sandbox", "write one, at most 32 MiB", GIVES_JSON, .fails = CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/persist", on_persist, CAY__OP_FIND, "persist", "sandbox",
                "/workspace as a tar", GIVES(200, "application/x-tar"),
                .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__OP_RAW, "hydrate", "sandbox",
-               "unpack a tar there", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("GET", "/v1/sandbox/{id}/pty", cf_pty, 0, "pty", "sandbox",
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__OP_FIND | CAY__OP_RAW,
+               "hydrate", "sandbox", "unpack a tar there", GIVES_JSON,
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("GET", "/v1/sandbox/{id}/pty", cf_pty, CAY__OP_FIND, "pty", "sandbox",
                "a terminal, as a WebSocket", GIVES(101, NULL), .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("POST", "/v1/sandbox/{id}/session", cf_session, 0, "createSession", "sandbox",
-               "a shell that stays", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("DELETE", "/v1/sandbox/{id}/session/{sid}", cf_session_end, 0, "deleteSession",
-               "sandbox", "end it", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0, "createTunnel", "sandbox",
-               "an address for a port", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0, "deleteTunnel",
-               "sandbox", "take it away", GIVES(204, NULL), .fails = CAY__E400 | CAY__E404),
-    CAY__ROUTE("POST", "/v1/sandbox/{id}/mount", cf_mount, 0, "mount", "sandbox",
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/session", cf_session, CAY__OP_FIND, "createSession",
+               "sandbox", "a shell that stays", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("DELETE", "/v1/sandbox/{id}/session/{sid}", cf_session_end, CAY__OP_FIND,
+               "deleteSession", "sandbox", "end it", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, CAY__OP_FIND, "createTunnel",
+               "sandbox", "an address for a port", GIVES_JSON, .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, CAY__OP_FIND,
+               "deleteTunnel", "sandbox", "take it away", GIVES(204, NULL),
+               .fails = CAY__E400 | CAY__E404),
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/mount", cf_mount, CAY__OP_FIND, "mount", "sandbox",
                "a bucket into a sandbox that runs", GIVES_JSON,
                .fails = CAY__E400 | CAY__E403 | CAY__E404 | CAY__E502),
-    CAY__ROUTE("POST", "/v1/sandbox/{id}/unmount", cf_unmount, 0, "unmount", "sandbox",
+    CAY__ROUTE("POST", "/v1/sandbox/{id}/unmount", cf_unmount, CAY__OP_FIND, "unmount", "sandbox",
                "and away again, once all is written", GIVES_JSON,
                .fails = CAY__E400 | CAY__E404 | CAY__E502),
     CAY__ROUTE("GET", "/v1/pool/stats", on_pool_stats, 0, "poolStats", "sandbox",
@@ -423,10 +393,24 @@ static bool is_own_path(cay__req *r)
     return !strcmp(r->head.path, "/v1/sandbox");
 }
 
+/* An id that can be none is bad input, before anybody looks for it. */
+static int admit_bridge(cay__req *r, cay_err *err)
+{
+    const char *id = r->param[0];
+    CAY_TRY(cay__admit(r, err));
+    if (!cay__str_starts(r->route->op->path, "/v1/sandbox/"))
+        return 0;
+    size_t n = strlen(id);
+    if (n >= 1 && n <= 128 && strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == n)
+        return 0;
+    return cay_fail(err, CAY_EINVAL, "a sandbox's id is 1 to 128 letters a to z and digits 2 to 7");
+}
+
 const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare",
                                                .base = "/cloudflare",
                                                .routes = routes,
                                                .nroutes = CAY_LEN(routes),
+                                               .admit = admit_bridge,
                                                .fail = reply_error,
                                                .key = read_query_key,
                                                .also = is_own_path };

@@ -32,30 +32,27 @@ int cf_session_name(const char *id, char name[CF_SESSION_NAME], cay_err *err)
 
 int cf_session(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay_shell *sh;
     json_t *in;
     char name[CF_SESSION_NAME];
     const cay_pair *env;
-    CAY_TRY(cf_begin(r, &sb, &in, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
     const char *id = cay__json_str(in, "id", r->id), *cwd = cay__json_str(in, "cwd", NULL);
     CAY_TRY(cf_session_name(id, name, err));
     CAY_TRY(cay__req_pairs(r, "env", NULL, json_object_get(in, "env"), &env, err));
     const cay_shell_spec spec = { .size = sizeof spec, .name = name, .cwd = cwd, .env = env };
-    CAY_TRY(cf_as(cay_shell_open(sb, &r->call, &spec, &sh, err), CAY_REASON_SESSION_ERROR, err));
+    CAY_TRY(cf_as(cay_shell_open(r->sb, &r->call, &spec, &sh, err), CAY_REASON_SESSION_ERROR, err));
     cay_shell_unref(sh);
     return cay__reply_pack(r, 200, "{s:s}", "id", id);
 }
 
 int cf_session_end(cay__req *r, cay_err *err)
 {
-    cay_sandbox *sb;
     cay_shell *sh;
     char name[CF_SESSION_NAME];
     const cay_shell_spec spec = { .size = sizeof spec, .name = name, .attach = true };
-    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_session_name(r->param[1], name, err));
-    int rc = cay_shell_open(sb, &r->call, &spec, &sh, err);
+    int rc = cay_shell_open(r->sb, &r->call, &spec, &sh, err);
     bool was = rc == 0;
     if (was) {
         rc = cay_shell_end(sh, &r->call, err);
@@ -267,8 +264,7 @@ static int write_line(cay__buf *line, const cay_spawn *s, cay_err *err)
 
 CAY_DEFINE_AUTO(run, release_run)
 
-int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s,
-                    cay_err *err)
+int cf_session_exec(cay__req *r, const char *session, const cay_spawn *s, cay_err *err)
 {
     char name[CF_SESSION_NAME];
     int fd[2];
@@ -285,7 +281,7 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
                 .stop = eventfd(0, EFD_CLOEXEC) };
     CAY_TRY(register_run(w, r->who.tenant, err));
     CAY_TRY(write_line(&w->line, s, err));
-    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &w->sh, err));
+    CAY_TRY(cay_shell_open(r->sb, &r->call, &spec, &w->sh, err));
     if (w->stop < 0 || pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0)
         return cay_fail_sys_as(err, CAY_EBUSY, "descriptors for the command");
     in = fd[0];

@@ -85,11 +85,9 @@ static int process_input(cay__pump *pump, cay__buf *out)
         return CAY_EGONE;
     if (rc == 0 && !f->all)
         return CAY__PUMP_ON;
-    if (rc < 0) /* err says why */
-        ;
-    else if (f->in.len)
+    if (rc == 0 && f->in.len)
         cay_fail(&err, CAY_EINVAL, "the last envelope was cut");
-    else if (!f->p)
+    else if (rc == 0 && !f->p)
         cay_fail(&err, CAY_EINVAL, "the first message is start, with the process");
     return write_response(pump, err.code ? &err : NULL, out);
 }
