@@ -8,6 +8,7 @@
  *   CAY_TRY_SYS(call, err, ...)  the same for a system call: says what failed, and why
  *   CAY_AUTOFD fd      closed when it leaves scope      CAY_AUTOFREE p   freed when it leaves scope
  *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
+ *   CAY_LOCK(mutex)    held until the end of the block
  *   CAY_OR(x, y)       x, or y when x is zero or NULL   cay__text_or()   the same for empty texts
  *   CAY_EACH(row, table)  a loop over an array      CAY_EACH_OF(row, list, n)  over n that follow
  *   CAY_EACH_LINK(x, list)  over a list linked by `next`, CAY_EACH_LINK_SAFE() when x may go
@@ -24,6 +25,7 @@
 #include <cay/reason.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,13 +152,20 @@ static inline int cay__steal_fd(int *fd)
     })
 #define CAY_STEAL_FD(x) cay__steal_fd(&(x))
 
-/* Passes up an error that was kept in *why to be looked at; returns rc. */
-static inline int cay__err_pass(int rc, const cay_err *why, cay_err *out)
+static inline pthread_mutex_t *cay__lock(pthread_mutex_t *mutex)
 {
-    if (rc < 0 && out)
-        *out = *why;
-    return rc;
+    pthread_mutex_lock(mutex);
+    return mutex;
 }
+static inline void cay__unlock(pthread_mutex_t **mutex)
+{
+    pthread_mutex_unlock(*mutex);
+}
+#define CAY_LOCK(mutex)                                                                            \
+    __attribute__((cleanup(cay__unlock), unused)) pthread_mutex_t *locked_ = cay__lock(mutex)
+
+/* Passes up an error that was kept in *why to be looked at; returns rc. */
+int cay__err_pass(int rc, const cay_err *why, cay_err *out);
 /* Is the reason that the user whose rights were asked for is not there or cannot be used? */
 bool cay__err_of_user(const cay_err *err);
 

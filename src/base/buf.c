@@ -57,6 +57,12 @@ void cay__buf_str(cay__buf *b, const char *s)
     cay__buf_add(b, s, strlen(s));
 }
 
+void cay__buf_cstr(cay__buf *b, const char *s)
+{
+    cay__buf_str(b, CAY_OR(s, ""));
+    cay__buf_add(b, "", 1);
+}
+
 void cay__buf_fmt(cay__buf *b, const char *fmt, ...)
 {
     va_list ap;

@@ -22,6 +22,7 @@ typedef struct cay__buf {
 void cay__buf_clear(cay__buf *b); /* frees */
 void cay__buf_add(cay__buf *b, const void *p, size_t n);
 void cay__buf_str(cay__buf *b, const char *s);
+void cay__buf_cstr(cay__buf *b, const char *s); /* with its NUL; NULL is "" */
 void cay__buf_fmt(cay__buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Room for n more bytes, or NULL when full; then say how many were used. */
 char *cay__buf_room(cay__buf *b, size_t n);

@@ -72,7 +72,7 @@ static void one_mount(char *line, const own *groups, cgfind *out)
         return;
     if (!strcmp(type, "cgroup2") && !out->v2[0] && (path = own_path(groups, ""))) {
         join_cgroup_path(out->v2, sizeof out->v2, f[4], f[3], path);
-        cay__str_copy(out->v2_top, sizeof out->v2_top, f[4]);
+        CAY_COPY(out->v2_top, f[4]);
         out->v2_root = !strcmp(path, "/") && !strcmp(f[3], "/");
     }
     if (strcmp(type, "cgroup"))

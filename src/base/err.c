@@ -39,7 +39,7 @@ static int fill_error(cay_err *err, int code, int sys, const char *reason, const
         err->retry = CAY_RETRY_YES;
     else
         err->retry = CAY_RETRY_UNKNOWN;
-    snprintf(err->reason, sizeof err->reason, "%s", CAY_OR(reason, ""));
+    CAY_FORMAT(err->reason, "%s", CAY_OR(reason, ""));
     format_message(err->msg, sizeof err->msg, 0, fmt, ap);
     if (sys) {
         size_t n = strlen(err->msg);
@@ -101,4 +101,61 @@ int cay_wrap(cay_err *err, int code, const char *fmt, ...)
     size_t n = strlen(err->msg);
     snprintf(err->msg + n, sizeof err->msg - n, ": %.*s", (int)sizeof old - 1, old);
     return code;
+}
+
+/* The one table of reason phrases (RFC 9110, section 15; 499 is the proxies' own). */
+static const struct {
+    int status;
+    const char *text;
+} phrases[] = {
+    { 101, "Switching Protocols" },
+    { 200, "OK" },
+    { 201, "Created" },
+    { 202, "Accepted" },
+    { 204, "No Content" },
+    { 206, "Partial Content" },
+    { 301, "Moved Permanently" },
+    { 302, "Found" },
+    { 303, "See Other" },
+    { 304, "Not Modified" },
+    { 307, "Temporary Redirect" },
+    { 308, "Permanent Redirect" },
+    { 400, "Bad Request" },
+    { 401, "Unauthorized" },
+    { 402, "Payment Required" },
+    { 403, "Forbidden" },
+    { 404, "Not Found" },
+    { 405, "Method Not Allowed" },
+    { 406, "Not Acceptable" },
+    { 408, "Request Timeout" },
+    { 409, "Conflict" },
+    { 410, "Gone" },
+    { 411, "Length Required" },
+    { 412, "Precondition Failed" },
+    { 413, "Content Too Large" },
+    { 414, "URI Too Long" },
+    { 415, "Unsupported Media Type" },
+    { 416, "Range Not Satisfiable" },
+    { 421, "Misdirected Request" },
+    { 422, "Unprocessable Content" },
+    { 424, "Failed Dependency" },
+    { 426, "Upgrade Required" },
+    { 429, "Too Many Requests" },
+    { 431, "Request Header Fields Too Large" },
+    { 499, "Client Closed Request" },
+    { 500, "Internal Server Error" },
+    { 501, "Not Implemented" },
+    { 502, "Bad Gateway" },
+    { 503, "Service Unavailable" },
+    { 504, "Gateway Timeout" },
+    { 505, "HTTP Version Not Supported" },
+    { 507, "Insufficient Storage" },
+};
+
+const char *cay__status_text(int status)
+{
+    CAY_EACH(it, phrases)
+        if (it->status == status)
+            return it->text;
+    return "Status";
 }

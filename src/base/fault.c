@@ -45,7 +45,7 @@ int cay__fault_load(void)
 void cay__fault_set(const char *s)
 {
     loaded = true;
-    cay__str_copy(spec, sizeof spec, CAY_OR(s, ""));
+    CAY_COPY(spec, CAY_OR(s, ""));
     char *at = strchr(spec, '@');
     uint64_t n = 1;
     if (at) {

@@ -205,7 +205,7 @@ uint64_t cay__start_time(int pid)
 {
     char path[64], n[21], buf[512];
     uint64_t v = 0;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
+    CAY_JOIN(path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat");
     if (pid <= 0 || cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0)
         return 0;
     char *p = strrchr(buf, ')');

@@ -5,17 +5,11 @@
 #include <linux/openat2.h>
 #include <sys/xattr.h>
 
-static int fail_errno(int e)
-{
-    errno = e;
-    return -1;
-}
-
 int cay__fs_path(const cay__fs *fs, const char *path, char *buf)
 {
     const char *pre = "", *rest = path;
     if (!*path)
-        return fail_errno(ENOENT);
+        return cay__fs_fail(ENOENT);
     if (path[0] == '~' && (!path[1] || path[1] == '/')) {
         pre = CAY_OR(fs->home, "/");
         rest = path + 1;
@@ -28,7 +22,7 @@ int cay__fs_path(const cay__fs *fs, const char *path, char *buf)
     if (*pre && *rest && *rest != '/')
         slash = "/";
     if (!cay__str_join(buf, CAY__FS_PATH_MAX, lead, pre, slash, rest, NULL))
-        return fail_errno(ENAMETOOLONG);
+        return cay__fs_fail(ENAMETOOLONG);
     return 0;
 }
 
@@ -42,8 +36,7 @@ static int open_abs(const cay__fs *fs, const char *abs, int flags)
 int cay__fs_open(const cay__fs *fs, const char *path, int flags)
 {
     char abs[CAY__FS_PATH_MAX];
-    if (cay__fs_path(fs, path, abs) < 0)
-        return -1;
+    CAY_TRY(cay__fs_path(fs, path, abs));
     return open_abs(fs, abs, flags);
 }
 
@@ -51,7 +44,7 @@ static int only_regular(const struct stat *st)
 {
     if (S_ISREG(st->st_mode) || CAY__MUTANT("file-type"))
         return 0;
-    return fail_errno(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
+    return cay__fs_fail(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
 }
 
 int cay__fs_open_read(const cay__fs *fs, const char *path, struct stat *st)
@@ -59,8 +52,7 @@ int cay__fs_open_read(const cay__fs *fs, const char *path, struct stat *st)
     struct stat tmp;
     char abs[CAY__FS_PATH_MAX];
     st = CAY_OR(st, &tmp);
-    if (cay__fs_path(fs, path, abs) < 0)
-        return -1;
+    CAY_TRY(cay__fs_path(fs, path, abs));
     /* Looked at first, because even opening a FIFO or device does something to its other side. */
     CAY_AUTOFD look = open_abs(fs, abs, O_PATH);
     if (look < 0 || fstat(look, st) < 0 || only_regular(st) < 0)
@@ -97,9 +89,9 @@ static int split_path(char *abs, char *name)
     if (slash)
         leaf = slash + 1;
     if (!*leaf || !strcmp(leaf, ".") || !strcmp(leaf, ".."))
-        return fail_errno(*leaf ? EINVAL : EBUSY); /* the root itself */
+        return cay__fs_fail(*leaf ? EINVAL : EBUSY); /* the root itself */
     if (!cay__str_copy(name, 256, leaf))
-        return fail_errno(ENAMETOOLONG);
+        return cay__fs_fail(ENAMETOOLONG);
     slash[slash == abs] = 0;
     return 0;
 }
@@ -116,12 +108,10 @@ int cay__fs_parent(const cay__fs *fs, const char *path, char *name)
  * can open it without following a link that took its place. */
 static int make_dir(int dir, const char *name, uint32_t mode)
 {
-    if (mkdirat(dir, name, (mode | 0700) & 0777) < 0)
-        return -1;
+    CAY_TRY(mkdirat(dir, name, (mode | 0700) & 0777));
     CAY_AUTOFD fd = cay__fd_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     return fchmod(fd, mode & 07777);
 }
 
@@ -147,8 +137,7 @@ static int make_all(const cay__fs *fs, char *abs, uint32_t mode)
 {
     CAY_AUTOFD cur = open_abs(fs, abs, O_PATH | O_DIRECTORY);
     if (cur >= 0 || errno != ENOENT) {
-        if (cur < 0)
-            return -1;
+        CAY_TRY(cur);
         return 0;
     }
     cur = open_abs(fs, "/", O_PATH | O_DIRECTORY);
@@ -165,8 +154,7 @@ static int make_all(const cay__fs *fs, char *abs, uint32_t mode)
         }
         at = end;
     }
-    if (cur < 0)
-        return -1;
+    CAY_TRY(cur);
     return 0;
 }
 
@@ -177,13 +165,11 @@ int cay__fs_mkdir(const cay__fs *fs, const char *path, uint32_t mode, bool paren
         mode = mode & 07777;
     else
         mode = 0755;
-    if (cay__fs_path(fs, path, abs) < 0)
-        return -1;
+    CAY_TRY(cay__fs_path(fs, path, abs));
     if (parents)
         return make_all(fs, abs, mode);
     CAY_AUTOFD dir = cay__fs_parent(fs, path, name);
-    if (dir < 0)
-        return -1;
+    CAY_TRY(dir);
     return make_dir(dir, name, mode);
 }
 
@@ -191,11 +177,9 @@ int cay__fs_rename(const cay__fs *fs, const char *from, const char *to)
 {
     char a[256], b[256];
     CAY_AUTOFD da = cay__fs_parent(fs, from, a);
-    if (da < 0)
-        return -1;
+    CAY_TRY(da);
     CAY_AUTOFD db = cay__fs_parent(fs, to, b);
-    if (db < 0)
-        return -1;
+    CAY_TRY(db);
     return renameat(da, a, db, b);
 }
 
@@ -210,10 +194,9 @@ int cay__fs_chmod(const cay__fs *fs, const char *path, uint32_t mode)
 {
     char self[48];
     CAY_AUTOFD fd = cay__fs_open(fs, path, O_PATH);
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     if (mode & ~07777u)
-        return fail_errno(EINVAL);
+        return cay__fs_fail(EINVAL);
     self_fd(self, sizeof self, fd);
     return chmod(self, mode);
 }
@@ -221,8 +204,7 @@ int cay__fs_chmod(const cay__fs *fs, const char *path, uint32_t mode)
 int cay__fs_chown(const cay__fs *fs, const char *path, uint32_t uid, uint32_t gid)
 {
     CAY_AUTOFD fd = cay__fs_open(fs, path, O_PATH);
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     return fchownat(fd, "", uid, gid, AT_EMPTY_PATH);
 }
 
@@ -230,8 +212,7 @@ int cay__fs_symlink(const cay__fs *fs, const char *target, const char *path)
 {
     char name[256];
     CAY_AUTOFD dir = cay__fs_parent(fs, path, name);
-    if (dir < 0)
-        return -1;
+    CAY_TRY(dir);
     return symlinkat(target, dir, name);
 }
 
@@ -244,7 +225,7 @@ static bool xattr_ok(const char *name)
 static int xattr_open(const cay__fs *fs, const char *path, const char *name, char self[48])
 {
     if (name && !xattr_ok(name))
-        return fail_errno(EPERM);
+        return cay__fs_fail(EPERM);
     int fd = cay__fs_open(fs, path, O_PATH);
     if (fd >= 0)
         self_fd(self, 48, fd);
@@ -255,8 +236,7 @@ int cay__fs_getxattr(const cay__fs *fs, const char *path, const char *name, void
 {
     char self[48];
     CAY_AUTOFD fd = xattr_open(fs, path, name, self);
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     return (int)getxattr(self, name, buf, cap);
 }
 
@@ -265,8 +245,7 @@ int cay__fs_setxattr(const cay__fs *fs, const char *path, const char *name, cons
 {
     char self[48];
     CAY_AUTOFD fd = xattr_open(fs, path, name, self);
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     if (value)
         return setxattr(self, name, value, len, 0);
     return removexattr(self, name);
@@ -278,8 +257,7 @@ int cay__fs_listxattr(const cay__fs *fs, const char *path, int (*fn)(const char 
     enum { LIST_MAX = 65536 }; /* XATTR_LIST_MAX */
     char self[48];
     CAY_AUTOFD fd = xattr_open(fs, path, NULL, self);
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     CAY_AUTOFREE char *names = malloc(LIST_MAX);
     ssize_t n = -1;
     if (names)
@@ -291,7 +269,6 @@ int cay__fs_listxattr(const cay__fs *fs, const char *path, int (*fn)(const char 
         if (rc)
             return rc;
     }
-    if (n < 0)
-        return -1;
+    CAY_TRY(n);
     return 0;
 }

@@ -20,12 +20,19 @@
  * callback that returns anything but 0 ends the walk, and the function returns that value.
  */
 #pragma once
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
 #define CAY__FS_PATH_MAX 4096
+
+static inline int cay__fs_fail(int e)
+{
+    errno = e;
+    return -1;
+}
 
 typedef struct cay__fs {
     int root;            /* directory that stands for "/" */

@@ -176,10 +176,8 @@ int cay__fs_glob(const cay__fs *fs, const char *base, const char *pattern,
     char prefix[PATTERN_MAX];
     while (pattern[0] == '.' && pattern[1] == '/')
         pattern += 2;
-    if (!pattern_ok(pattern)) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (!pattern_ok(pattern))
+        return cay__fs_fail(EINVAL);
     /* Plain parts in front are a path, where links are followed as in a shell. */
     size_t cut = 0, meta = strcspn(pattern, "*?[\\");
     for (size_t i = 0; i < meta && pattern[i]; i++)
@@ -188,23 +186,19 @@ int cay__fs_glob(const cay__fs *fs, const char *base, const char *pattern,
     memcpy(prefix, pattern, cut);
     prefix[cut ? cut - 1 : 0] = 0;
     CAY_AUTOFD dir = cay__fs_open(fs, base, O_PATH | O_DIRECTORY);
-    if (dir < 0)
-        return -1;
+    CAY_TRY(dir);
     int fd;
     if (cut) {
         char whole[CAY__FS_PATH_MAX];
-        if (!cay__str_join(whole, sizeof whole, base, "/", prefix, NULL)) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
+        if (!CAY_JOIN(whole, base, "/", prefix))
+            return cay__fs_fail(ENAMETOOLONG);
         fd = cay__fs_open(fs, whole, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
         if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
             return 0;
     } else {
         fd = cay__fs_open(fs, base, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     }
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     glob_state g = { pattern + cut, prefix, fn, arg };
     return cay__fs_walk_fd(
         fd,
@@ -265,10 +259,8 @@ static int grep_fd(grep_state *g, int fd, const char *path)
     uint64_t no = 1, col0 = 0;
     bool hit = false; /* a piece of this overlong line matched already */
     for (bool eof = false; !eof;) {
-        if (g->fs->stop && g->fs->stop(g->fs->stop_arg)) {
-            errno = ECANCELED;
-            return -1;
-        }
+        if (g->fs->stop && g->fs->stop(g->fs->stop_arg))
+            return cay__fs_fail(ECANCELED);
         ssize_t n = read(fd, g->buf + have, GREP_BUF - have);
         if (n < 0 && errno == EINTR)
             continue;
@@ -323,16 +315,14 @@ static int grep_base(grep_state *g, const cay__fs *fs, const char *base)
 {
     struct stat st;
     char name[256];
-    if (cay__fs_stat(fs, base, true, &st, NULL, 0) < 0)
-        return -1;
+    CAY_TRY(cay__fs_stat(fs, base, true, &st, NULL, 0));
     if (S_ISDIR(st.st_mode))
         return cay__fs_walk_path(fs, base, &(cay__fs_walk){ .fn = grep_entry, .arg = g });
     CAY_AUTOFD fd = cay__fs_open_read(fs, base, NULL);
     CAY_AUTOFD dir = -1;
     if (fd >= 0)
         dir = cay__fs_parent(fs, base, name);
-    if (dir < 0)
-        return -1;
+    CAY_TRY(dir);
     return grep_fd(g, fd, name);
 }
 
@@ -345,10 +335,8 @@ int cay__fs_grep(const cay__fs *fs, const char *base, const cay__fs_grep_spec *s
     g.plain_len = strlen(spec->pattern);
     if (!g.plain_len || g.plain_len > PATTERN_MAX ||
         (!spec->plain &&
-         regcomp(&g.re, spec->pattern, REG_EXTENDED | (spec->ignore_case ? REG_ICASE : 0)))) {
-        errno = EINVAL;
-        return -1;
-    }
+         regcomp(&g.re, spec->pattern, REG_EXTENDED | (spec->ignore_case ? REG_ICASE : 0))))
+        return cay__fs_fail(EINVAL);
     g.buf = malloc(GREP_BUF + 1);
     int rc = -1;
     if (g.buf)

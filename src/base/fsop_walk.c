@@ -130,8 +130,7 @@ static int load_batch(walk *k, level *l, const char *after)
         long n = syscall(SYS_getdents64, l->fd, k->dents, DENTS);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return -1;
+        CAY_TRY(n);
         if (n == 0)
             break;
         for (long at = 0; at < n;) {
@@ -215,14 +214,10 @@ static int open_dir(walk *k, int dir, const char *name, struct stat *st, dev_t p
             errno = EBUSY;
         return -1;
     }
-    if (now.st_dev != st->st_dev || now.st_ino != st->st_ino) {
-        errno = ENOENT;
-        return -1;
-    }
-    if (now.st_dev != parent && is_kernel_fs(fd)) {
-        errno = ENOENT;
-        return -1;
-    }
+    if (now.st_dev != st->st_dev || now.st_ino != st->st_ino)
+        return cay__fs_fail(ENOENT);
+    if (now.st_dev != parent && is_kernel_fs(fd))
+        return cay__fs_fail(ENOENT);
     return CAY_STEAL_FD(fd);
 }
 
@@ -250,8 +245,7 @@ static int push_level(walk *k, int fd, const struct stat *st)
                   .fd = fd,
                   .path = k->path_len,
                   .base = (k->used + 7) & ~7u };
-    if (load_batch(k, l, NULL) < 0)
-        return -1;
+    CAY_TRY(load_batch(k, l, NULL));
     k->depth++;
     return 0;
 }
@@ -339,8 +333,7 @@ static int walk_tree(walk *k)
         }
         if (l->at == l->n) {
             path_cut(k, l->path);
-            if (pop_level(k) < 0)
-                return -1;
+            CAY_TRY(pop_level(k));
             int rc = 0;
             if (k->depth)
                 rc = leave_dir(k);
@@ -348,15 +341,11 @@ static int walk_tree(walk *k)
                 return rc;
             continue;
         }
-        if (k->w->stop && ++k->steps % 64 == 0 && k->w->stop(k->w->stop_arg)) {
-            errno = ECANCELED;
-            return -1;
-        }
+        if (k->w->stop && ++k->steps % 64 == 0 && k->w->stop(k->w->stop_arg))
+            return cay__fs_fail(ECANCELED);
         path_cut(k, l->path);
-        if (!path_push(k, l->names[l->at++] + 1)) {
-            errno = E2BIG;
-            return -1;
-        }
+        if (!path_push(k, l->names[l->at++] + 1))
+            return cay__fs_fail(E2BIG);
         int rc = visit_entry(k, l, &down);
         if (rc)
             return rc;
@@ -401,8 +390,7 @@ int cay__fs_walk_path(const cay__fs *fs, const char *path, const cay__fs_walk *w
     cay__fs_walk own = *w;
     own.stop = fs->stop;
     own.stop_arg = fs->stop_arg;
-    if (fd < 0)
-        return -1;
+    CAY_TRY(fd);
     return cay__fs_walk_fd(fd, &own);
 }
 
@@ -456,11 +444,8 @@ int cay__fs_remove(const cay__fs *fs, const char *path, bool recursive)
                        .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT,
                        .stop = fs->stop,
                        .stop_arg = fs->stop_arg };
-    if (cay__fs_walk_fd(fd, &w) < 0)
-        return -1;
-    if (failed) {
-        errno = failed;
-        return -1;
-    }
+    CAY_TRY(cay__fs_walk_fd(fd, &w));
+    if (failed)
+        return cay__fs_fail(failed);
     return unlinkat(dir, name, AT_REMOVEDIR);
 }

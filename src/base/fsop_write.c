@@ -13,28 +13,20 @@
 #endif
 enum { LINKS_MAX = 40 };
 
-static int fail_errno(int e)
-{
-    errno = e;
-    return -1;
-}
-
 static int open_parent(const cay__fs *fs, const char *path, bool parents, char *name)
 {
     int dir = cay__fs_parent(fs, path, name);
     if (dir >= 0 || errno != ENOENT || !parents)
         return dir;
     char abs[CAY__FS_PATH_MAX];
-    if (cay__fs_path(fs, path, abs) < 0)
-        return -1;
+    CAY_TRY(cay__fs_path(fs, path, abs));
     size_t n = strlen(abs);
     while (n > 1 && abs[n - 1] == '/')
         n--;
     while (n > 1 && abs[n - 1] != '/')
         n--;
     abs[n] = 0;
-    if (cay__fs_mkdir(fs, abs, 0755, true) < 0)
-        return -1;
+    CAY_TRY(cay__fs_mkdir(fs, abs, 0755, true));
     return cay__fs_parent(fs, path, name);
 }
 
@@ -44,22 +36,19 @@ static int open_target(const cay__fs *fs, const char *path, const cay__fs_write 
                        struct stat *st, bool *there)
 {
     char at[CAY__FS_PATH_MAX], to[CAY__FS_PATH_MAX];
-    if (cay__fs_path(fs, path, at) < 0)
-        return -1;
+    CAY_TRY(cay__fs_path(fs, path, at));
     for (int i = 0; i < LINKS_MAX; i++) {
         CAY_AUTOFD dir = open_parent(fs, at, spec->parents, name);
-        if (dir < 0)
-            return -1;
+        CAY_TRY(dir);
         *there = fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0;
         if (!*there && errno != ENOENT)
             return -1;
         if (*there && spec->exclusive)
-            return fail_errno(EEXIST);
+            return cay__fs_fail(EEXIST);
         if (!*there || !S_ISLNK(st->st_mode))
             return CAY_STEAL_FD(dir);
         ssize_t n = readlinkat(dir, name, to, sizeof to - 1);
-        if (n < 0)
-            return -1;
+        CAY_TRY(n);
         to[n] = 0;
         size_t keep = strlen(at);
         while (keep > 1 && at[keep - 1] == '/')
@@ -68,10 +57,10 @@ static int open_target(const cay__fs *fs, const char *path, const cay__fs_write 
             keep--;
         at[to[0] == '/' ? 0 : keep] = 0;
         if (strlen(at) + (size_t)n >= sizeof at)
-            return fail_errno(ENAMETOOLONG);
+            return cay__fs_fail(ENAMETOOLONG);
         memcpy(at + strlen(at), to, (size_t)n + 1);
     }
-    return fail_errno(ELOOP);
+    return cay__fs_fail(ELOOP);
 }
 
 static int make_tmp(cay__fs_upload *up)
@@ -82,13 +71,12 @@ static int make_tmp(cay__fs_upload *up)
         cay__random(r, sizeof r);
         cay__hex_put(rnd, r, sizeof r);
         char kind[2] = { up->replaces ? CAY__FS_TMP_OLD : CAY__FS_TMP_NEW, 0 };
-        cay__str_join(up->tmp, sizeof up->tmp, CAY__FS_TMP, kind, rnd, NULL);
+        CAY_JOIN(up->tmp, CAY__FS_TMP, kind, rnd);
         up->fd = openat(up->dir, up->tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (up->fd >= 0 || errno != EEXIST)
             break;
     }
-    if (up->fd < 0)
-        return -1;
+    CAY_TRY(up->fd);
     return 0;
 }
 
@@ -99,12 +87,11 @@ int cay__fs_put_open(const cay__fs *fs, const char *path, const cay__fs_write *s
     bool there = false;
     *up = (cay__fs_upload){ .fd = -1, .dir = -1, .spec = *spec };
     if (spec->mode & ~07777u)
-        return fail_errno(EINVAL);
+        return cay__fs_fail(EINVAL);
     CAY_AUTOFD dir = open_target(fs, path, spec, up->name, &st, &there);
-    if (dir < 0)
-        return -1;
+    CAY_TRY(dir);
     if (there && !S_ISREG(st.st_mode))
-        return fail_errno(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
+        return cay__fs_fail(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
     /* Rename asks only the directory; a file that may not be written is not replaced either. */
     if (there && faccessat(dir, up->name, W_OK, 0) < 0)
         return -1;
@@ -142,8 +129,7 @@ static int set_owner_mode(cay__fs_upload *up)
 {
     struct stat st;
     uint32_t mode = up->spec.mode;
-    if (fstat(up->fd, &st) < 0)
-        return -1;
+    CAY_TRY(fstat(up->fd, &st));
     if (up->replaces && (st.st_uid != up->uid || st.st_gid != up->gid) &&
         fchown(up->fd, up->uid, up->gid) < 0)
         mode &= 01777u;
@@ -160,7 +146,7 @@ static int add_to_end(cay__fs_upload *up)
     if (fd < 0 || fstat(fd, &st) < 0 || fstat(up->fd, &in) < 0)
         return -1;
     if (!S_ISREG(st.st_mode))
-        return fail_errno(ENXIO);
+        return cay__fs_fail(ENXIO);
     /* sendfile(2) and splice(2) refuse O_APPEND, so the bytes pass through here. */
     char buf[16384];
     for (off_t at = 0; at < in.st_size;) {
@@ -172,7 +158,7 @@ static int add_to_end(cay__fs_upload *up)
             if (fstat(fd, &now) == 0 && now.st_size >= st.st_size &&
                 now.st_size <= st.st_size + at + n && ftruncate(fd, st.st_size) < 0)
                 e = errno;
-            return fail_errno(e);
+            return cay__fs_fail(e);
         }
         at += n;
     }
@@ -216,18 +202,17 @@ static int append_now(const cay__fs *fs, const char *path, const void *data, siz
     bool there;
     *done = false;
     CAY_AUTOFD dir = open_target(fs, path, spec, name, &st, &there);
-    if (dir < 0)
-        return -1;
+    CAY_TRY(dir);
     if (!there)
         return 0;
     if (!S_ISREG(st.st_mode))
-        return fail_errno(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
+        return cay__fs_fail(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
     CAY_AUTOFD fd =
         openat(dir, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -1;
     if (!S_ISREG(st.st_mode))
-        return fail_errno(ENXIO);
+        return cay__fs_fail(ENXIO);
     *done = true;
     if (cay__fd_write_all(fd, data, len))
         return 0;
@@ -244,8 +229,7 @@ int cay__fs_put(const cay__fs *fs, const char *path, const void *data, size_t le
         if (rc < 0 || done)
             return rc;
     }
-    if (cay__fs_put_open(fs, path, spec, &up) < 0)
-        return -1;
+    CAY_TRY(cay__fs_put_open(fs, path, spec, &up));
     if (!cay__fd_write_all(up.fd, data, len)) {
         cay__fs_put_abort(&up);
         return -1;

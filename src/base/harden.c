@@ -124,7 +124,7 @@ static bool refuse_calls(void)
 static const char *calls_name(void)
 {
     static char name[12];
-    snprintf(name, sizeof name, "%08x", cay__hash(calls, sizeof calls));
+    CAY_FORMAT(name, "%08x", cay__hash(calls, sizeof calls));
     return name;
 }
 

@@ -33,8 +33,7 @@ static int find_loop(const struct stat *st, char path[32])
     DIR *d = opendir("/sys/block");
     for (struct dirent *e; d && loop < 0 && (e = readdir(d));) {
         if (!cay__str_starts(e->d_name, "loop") ||
-            !cay__str_join(bound, sizeof bound, "/sys/block/", e->d_name, "/loop", NULL) ||
-            access(bound, F_OK) < 0)
+            !CAY_JOIN(bound, "/sys/block/", e->d_name, "/loop") || access(bound, F_OK) < 0)
             continue;
         if ((loop = open_loop(e->d_name + 4, path)) >= 0 && !is_backed_by(loop, st))
             cay__close_fd(&loop);

@@ -86,7 +86,7 @@ int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
 static int make_path(const char *path, cay_err *err)
 {
     char part[CAY__HOME_MAX];
-    if (!cay__str_copy(part, sizeof part, path))
+    if (!CAY_COPY(part, path))
         return too_long(err);
     for (char *p = part + 1;; p++) {
         if (*p && *p != '/')
@@ -195,7 +195,7 @@ static void run_base(char *buf, size_t cap)
 {
     char num[21], user[48];
     const char *uid = cay__str_u64(num, geteuid()), *xdg = getenv("XDG_RUNTIME_DIR");
-    cay__str_join(user, sizeof user, "/run/user/", uid, NULL);
+    CAY_JOIN(user, "/run/user/", uid);
     if (geteuid() == 0 && is_usable_dir("/run"))
         cay__str_copy(buf, cap, "/run/cay");
     else if (geteuid() != 0 && is_usable_dir(xdg))

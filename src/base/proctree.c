@@ -8,7 +8,7 @@
 bool cay__tree_look(pid_t pid, tree_proc *out)
 {
     char path[64], text[1024], num[24];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(num, (uint64_t)pid), "/stat", NULL);
+    CAY_JOIN(path, "/proc/", cay__str_u64(num, (uint64_t)pid), "/stat");
     if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
         return false;
     char *p = strrchr(text, ')'); /* the name before it may hold anything */

@@ -57,3 +57,10 @@ bool cay__err_of_user(const cay_err *err)
     default: return false;
     }
 }
+
+int cay__err_pass(int rc, const cay_err *why, cay_err *out)
+{
+    if (rc < 0 && out)
+        *out = *why;
+    return rc;
+}

@@ -299,7 +299,7 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
 static void put_octal(char *dst, size_t n, uint64_t v)
 {
     char text[32];
-    snprintf(text, sizeof text, "%0*" PRIo64, (int)n - 1, v);
+    CAY_FORMAT(text, "%0*" PRIo64, (int)n - 1, v);
     memcpy(dst, text, n - 1);
 }
 
@@ -327,7 +327,7 @@ void cay__tar_record(cay__buf *b, const char *key, const void *value, size_t len
     for (size_t digits = 1; digits < 8; digits++) {
         char text[24];
         all = body + digits;
-        snprintf(text, sizeof text, "%zu", all);
+        CAY_FORMAT(text, "%zu", all);
         if (strlen(text) == digits)
             break;
     }

@@ -40,20 +40,18 @@ static bool find_share(cay__claim *c, cay__share *out)
 bool cay__claim_take(cay__claim *c, cay__share *out)
 {
     bool got = false;
-    pthread_mutex_lock(&c->lock);
+    CAY_LOCK(&c->lock);
     while (!c->stop && !(got = find_share(c, out)) && c->first < c->n)
         pthread_cond_wait(&c->moved, &c->lock);
-    pthread_mutex_unlock(&c->lock);
     return got;
 }
 
 void cay__claim_done(cay__claim *c, const cay__share *s, bool failed)
 {
-    pthread_mutex_lock(&c->lock);
+    CAY_LOCK(&c->lock);
     c->active -= --c->runs[s->run].active == 0;
     c->stop |= failed;
     pthread_cond_broadcast(&c->moved);
-    pthread_mutex_unlock(&c->lock);
 }
 
 void cay__claim_close(cay__claim *c)

@@ -126,8 +126,7 @@ static int ensure_bytes(cay__items_in *in, size_t n, cay_err *err)
             k = read(in->fd, in->buf + in->len, in->cap - in->len);
         if (k < 0 && errno == EINTR)
             continue;
-        if (k < 0)
-            return cay_fail_sys(err, "read what cay-unpack says");
+        CAY_TRY_SYS(k, err, "read what cay-unpack says");
         if (k == 0)
             return cut_short(err);
         in->len += (size_t)k;

@@ -190,27 +190,23 @@ static int dispatch_batch(cay__sink_work *s, cay_err *err)
 {
     if (!s->nthreads)
         return write_batch(s, s->now, err);
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     s->full[s->nfull++] = s->now;
     pthread_cond_signal(&s->more);
     while (!s->nfree)
         pthread_cond_wait(&s->idle, &s->lock);
     s->now = s->free[--s->nfree];
-    int rc = get_failure(s, err);
-    pthread_mutex_unlock(&s->lock);
-    return rc;
+    return get_failure(s, err);
 }
 
 /* All that was given away is written. */
 int cay__sink_flush(cay__sink_work *s, cay_err *err)
 {
     CAY_TRY(dispatch_batch(s, err));
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     while (s->nfull || s->busy)
         pthread_cond_wait(&s->idle, &s->lock);
-    int rc = get_failure(s, err);
-    pthread_mutex_unlock(&s->lock);
-    return rc;
+    return get_failure(s, err);
 }
 
 int cay__sink_count(cay__sink_work *s, size_t bytes, cay_err *err)

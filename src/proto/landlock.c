@@ -23,61 +23,58 @@
  * /proc/self; what it tells of a process outside (environ, fd, maps) the kernel refuses to a
  * restricted one. Not here: /dev/pts (the user's terminals), /dev/shm, /run, /tmp, /home, /var.
  */
-static const cay__ll_grant system_tree[] = {
-    { "/usr", -1, CAY_LL_EXEC },
-    { "/bin", -1, CAY_LL_EXEC },
-    { "/sbin", -1, CAY_LL_EXEC },
-    { "/lib", -1, CAY_LL_EXEC },
-    { "/lib32", -1, CAY_LL_EXEC },
-    { "/lib64", -1, CAY_LL_EXEC },
-    { "/libx32", -1, CAY_LL_EXEC },
-    { "/nix/store", -1, CAY_LL_EXEC },
-    { "/etc/alternatives", -1, CAY_LL_EXEC },
-    { "/etc/ld.so.cache", -1, CAY_LL_READ },
-    { "/etc/ld.so.conf", -1, CAY_LL_READ },
-    { "/etc/ld.so.conf.d", -1, CAY_LL_READ },
-    { "/etc/ld.so.preload", -1, CAY_LL_READ },
-    { "/etc/passwd", -1, CAY_LL_READ },
-    { "/etc/group", -1, CAY_LL_READ },
-    { "/etc/nsswitch.conf", -1, CAY_LL_READ },
-    { "/etc/hosts", -1, CAY_LL_READ },
-    { "/etc/host.conf", -1, CAY_LL_READ },
-    { "/etc/hostname", -1, CAY_LL_READ },
-    { "/etc/gai.conf", -1, CAY_LL_READ },
-    { "/etc/resolv.conf", -1, CAY_LL_READ },
-    { "/etc/services", -1, CAY_LL_READ },
-    { "/etc/protocols", -1, CAY_LL_READ },
-    { "/etc/localtime", -1, CAY_LL_READ },
-    { "/etc/timezone", -1, CAY_LL_READ },
-    { "/etc/locale.alias", -1, CAY_LL_READ },
-    { "/etc/os-release", -1, CAY_LL_READ },
-    { "/etc/debian_version", -1, CAY_LL_READ },
-    { "/etc/profile", -1, CAY_LL_READ },
-    { "/etc/profile.d", -1, CAY_LL_READ },
-    { "/etc/bash.bashrc", -1, CAY_LL_READ },
-    { "/etc/inputrc", -1, CAY_LL_READ },
-    { "/etc/terminfo", -1, CAY_LL_READ },
-    { "/etc/mime.types", -1, CAY_LL_READ },
-    { "/etc/magic", -1, CAY_LL_READ },
-    { "/etc/fonts", -1, CAY_LL_READ },
-    { "/etc/gitconfig", -1, CAY_LL_READ },
-    { "/etc/ca-certificates", -1, CAY_LL_READ },
-    { "/etc/ca-certificates.conf", -1, CAY_LL_READ },
-    { "/etc/ssl/certs", -1, CAY_LL_READ },
-    { "/etc/ssl/openssl.cnf", -1, CAY_LL_READ },
-    { "/etc/pki/tls", -1, CAY_LL_READ },
-    { "/etc/python3", -1, CAY_LL_READ },
-    { "/etc/perl", -1, CAY_LL_READ },
-    { "/etc/java-17-openjdk", -1, CAY_LL_READ },
-    { "/etc/java-21-openjdk", -1, CAY_LL_READ },
-    { "/proc", -1, CAY_LL_READ },
-    { "/sys/devices/system/cpu", -1, CAY_LL_READ },
-    { "/dev/null", -1, CAY_LL_DEVICE },
-    { "/dev/zero", -1, CAY_LL_DEVICE },
-    { "/dev/full", -1, CAY_LL_DEVICE },
-    { "/dev/random", -1, CAY_LL_DEVICE },
-    { "/dev/urandom", -1, CAY_LL_DEVICE },
-    { "/dev/tty", -1, CAY_LL_DEVICE },
+static const char *const programs[] = { "/usr",    "/bin",       "/sbin",
+                                        "/lib",    "/lib32",     "/lib64",
+                                        "/libx32", "/nix/store", "/etc/alternatives" };
+static const char *const settings[] = { "/etc/ld.so.cache",
+                                        "/etc/ld.so.conf",
+                                        "/etc/ld.so.conf.d",
+                                        "/etc/ld.so.preload",
+                                        "/etc/passwd",
+                                        "/etc/group",
+                                        "/etc/nsswitch.conf",
+                                        "/etc/hosts",
+                                        "/etc/host.conf",
+                                        "/etc/hostname",
+                                        "/etc/gai.conf",
+                                        "/etc/resolv.conf",
+                                        "/etc/services",
+                                        "/etc/protocols",
+                                        "/etc/localtime",
+                                        "/etc/timezone",
+                                        "/etc/locale.alias",
+                                        "/etc/os-release",
+                                        "/etc/debian_version",
+                                        "/etc/profile",
+                                        "/etc/profile.d",
+                                        "/etc/bash.bashrc",
+                                        "/etc/inputrc",
+                                        "/etc/terminfo",
+                                        "/etc/mime.types",
+                                        "/etc/magic",
+                                        "/etc/fonts",
+                                        "/etc/gitconfig",
+                                        "/etc/ca-certificates",
+                                        "/etc/ca-certificates.conf",
+                                        "/etc/ssl/certs",
+                                        "/etc/ssl/openssl.cnf",
+                                        "/etc/pki/tls",
+                                        "/etc/python3",
+                                        "/etc/perl",
+                                        "/etc/java-17-openjdk",
+                                        "/etc/java-21-openjdk",
+                                        "/proc",
+                                        "/sys/devices/system/cpu" };
+static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
+                                       "/dev/random", "/dev/urandom", "/dev/tty" };
+static const struct {
+    const char *const *paths;
+    size_t n;
+    cay__ll_class access;
+} system_tree[] = {
+    { programs, CAY_LEN(programs), CAY_LL_EXEC },
+    { settings, CAY_LEN(settings), CAY_LL_READ },
+    { devices, CAY_LEN(devices), CAY_LL_DEVICE },
 };
 
 int cay__landlock_abi(void)
@@ -156,17 +153,14 @@ static int add_grant(int set, int abi, const cay__ll_grant *g)
     else
         fd = open(g->path, O_PATH | O_CLOEXEC);
     int rc = 0;
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0) {
         rc = -errno;
-
-    if (rc == 0) {
+    } else {
         cay__ll_path rule = { .access = get_rights(abi, g->access), .fd = fd };
         if (!S_ISDIR(st.st_mode))
             rule.access &= OF_FILE;
         if (syscall(__NR_landlock_add_rule, set, CAY_LL_RULE_PATH, &rule, 0) < 0)
             rc = -errno;
-        else
-            rc = 0;
     }
     if (fd >= 0 && g->fd < 0)
         close(fd);
@@ -188,8 +182,20 @@ static int add_all(int set, int abi, const cay__ll_grant *grants, size_t n, unsi
     return 0;
 }
 
-static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_grant *grants,
-                       size_t n, unsigned flags, size_t *bad)
+/* What of it the host does not have is left out. */
+static int add_system(int set, int abi)
+{
+    CAY_EACH(tree, system_tree)
+        CAY_EACH_OF(path, tree->paths, tree->n) {
+            int rc = add_grant(set, abi, &(cay__ll_grant){ *path, -1, tree->access });
+            if (rc < 0 && rc != -ENOENT)
+                return rc;
+        }
+    return 0;
+}
+
+static int restrict_to(bool system, const cay__ll_grant *grants, size_t n, unsigned flags,
+                       size_t *bad)
 {
     size_t none;
     size_t *where = CAY_OR(bad, &none);
@@ -203,11 +209,11 @@ static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_gr
                              .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL };
     if (flags & CAY_LL_NO_TCP)
         want.net = CAY_LL_NET_BIND_TCP | CAY_LL_NET_CONNECT_TCP;
-    int set = open_ruleset(abi, &want);
+    int set = open_ruleset(abi, &want), rc = 0;
     if (set < 0)
         return set;
-    int rc = add_all(set, abi, base, nbase, CAY_LL_OPTIONAL, where);
-    *where = n; /* an index into base means nothing to the caller */
+    if (system)
+        rc = add_system(set, abi);
     if (rc == 0)
         rc = add_all(set, abi, grants, n, flags, where);
     if (rc == 0)
@@ -218,7 +224,7 @@ static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_gr
 
 int cay__landlock_grants(const cay__ll_grant *grants, size_t n, unsigned flags, size_t *bad)
 {
-    return restrict_to(NULL, 0, grants, n, flags, bad);
+    return restrict_to(false, grants, n, flags, bad);
 }
 
 /* Made in the memory of a process that waits: nothing but system calls and the stack. */
@@ -260,6 +266,5 @@ int cay__landlock_fence(const char *list, size_t len)
 
 int cay__landlock_level1(const cay__ll_grant *own, size_t n, int network, size_t *bad)
 {
-    return restrict_to(system_tree, sizeof system_tree / sizeof *system_tree, own, n,
-                       network ? 0 : CAY_LL_NO_TCP, bad);
+    return restrict_to(true, own, n, network ? 0 : CAY_LL_NO_TCP, bad);
 }

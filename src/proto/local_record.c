@@ -27,7 +27,7 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
      * writing, or a device that does something when it is opened: it is looked at first. */
     char path[40];
     CAY_AUTOFD at = openat(dir, "meta", O_PATH | O_CLOEXEC | O_NOFOLLOW), fd = -1;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", at);
+    CAY_FORMAT(path, "/proc/self/fd/%d", at);
     if (at >= 0 && fstat(at, &st) == 0 && S_ISREG(st.st_mode))
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (at < 0 || (fd < 0 && S_ISREG(st.st_mode)))
@@ -50,7 +50,7 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
     boot_id(boot, sizeof boot);
     if (m.state != CAY_STOPPED && strncmp(boot, m.boot, sizeof m.boot) != 0) {
         m.state = CAY_STOPPED;
-        cay__str_copy(m.reason, sizeof m.reason, "reboot");
+        CAY_COPY(m.reason, "reboot");
     }
     *out = m;
     return 0;
@@ -119,7 +119,7 @@ int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
 {
     char tmp[40];
     seal_record(m);
-    snprintf(tmp, sizeof tmp, "meta.%d", (int)getpid());
+    CAY_FORMAT(tmp, "meta.%d", (int)getpid());
     /* In a container the tenant may be root and have put something there: a link is not followed,
      * for a pipe nobody waits. */
     struct stat st;
@@ -145,7 +145,7 @@ int cay__local_root(int dir, int level, char *path, size_t cap)
     CAY_AUTOFD root =
         outside ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
                 : openat(dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", root);
+    CAY_FORMAT(link, "/proc/self/fd/%d", root);
     ssize_t n = -1;
     if (root >= 0)
         n = readlink(link, path, cap - 1);

@@ -94,8 +94,6 @@ const char *cay__rec_get_bytes(cay__rec *r, size_t *len)
         memcpy(&n, p, sizeof n);
     if (p)
         p = read_bytes(r, (size_t)n + 1);
-    else
-        p = NULL;
     if (!p || (p[n] && !CAY__MUTANT("fuzz-layer_diff"))) {
         r->bad = true;
         return "";
@@ -128,36 +126,19 @@ ssize_t cay__rec_take(const void *in, size_t len, cay__rec *out)
     return (ssize_t)(sizeof h + h.len);
 }
 
-static ssize_t read_all(int fd, void *data, size_t len)
-{
-    size_t at = 0;
-    while (at < len) {
-        ssize_t n = read(fd, (char *)data + at, len - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            if (n < 0)
-                return -1;
-            return (ssize_t)at;
-        }
-        at += (size_t)n;
-    }
-    return (ssize_t)at;
-}
-
 int cay__rec_read(int fd, cay__buf *room, cay__rec *out)
 {
     head h;
     room->len = 0;
     room->max = CAY__REC_MAX + sizeof h + 1;
-    ssize_t n = read_all(fd, &h, sizeof h);
+    ssize_t n = cay__fd_read_all(fd, &h, sizeof h);
     if (n <= 0)
         return (int)n;
     errno = EPROTO;
     if (n != sizeof h || !h.type || h.len > CAY__REC_MAX)
         return -1;
     char *p = cay__buf_room(room, h.len + 1);
-    if (!p || (n = read_all(fd, p, h.len)) != (ssize_t)h.len) {
+    if (!p || (n = cay__fd_read_all(fd, p, h.len)) != (ssize_t)h.len) {
         if (n >= 0)
             errno = EPROTO;
         return -1;

@@ -360,13 +360,14 @@ static bool on_packet(cay__tunnel *t, chan *c, const char *p, size_t n)
     if (c->kind != K_PACKETS || n < sizeof nfds)
         return false;
     memcpy(&nfds, p, sizeof nfds);
-    if (nfds > CARRY || (nfds && t->near) || n < (1 + nfds) * sizeof nfds ||
-        n - (1 + nfds) * sizeof nfds > PACKET || count_left(&c->q) > 16 * WINDOW)
+    size_t heads = (1 + (size_t)nfds) * sizeof nfds;
+    if (nfds > CARRY || (nfds && t->near) || n < heads || n - heads > PACKET ||
+        count_left(&c->q) > 16 * WINDOW)
         return false;
     if (nfds)
         memcpy(ids, p + sizeof nfds, nfds * sizeof *ids);
-    p += (1 + nfds) * sizeof nfds;
-    n -= (1 + nfds) * sizeof nfds;
+    p += heads;
+    n -= heads;
     CAY_EACH_OF(it, ids, nfds) {
         chan *o = find_channel(t, *it);
         if (!o || o->give < 0)
