@@ -16,6 +16,7 @@
 #include "chunk.h"
 #include "dial.h"
 #include "head.h"
+#include <base/base.h>
 
 typedef struct cay__http_client cay__http_client;
 
@@ -51,3 +52,4 @@ int cay__answer_fd(const cay__answer *a);
 bool cay__answer_has(const cay__answer *a); /* they are */
 int cay__answer_take(cay__answer *a);       /* after 101: the connection, the caller's; ends a */
 void cay__answer_end(cay__answer *a);       /* NULL is fine */
+CAY_DEFINE_AUTO(cay__answer, cay__answer_end)

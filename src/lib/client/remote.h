@@ -67,18 +67,23 @@ typedef struct cay__listing {
 /* 1: *item is the next, and lives until the call after; 0: there is none. */
 int cay__listing_next(cay__listing *l, void *item, cay_err *err);
 void cay__listing_end(cay__listing *l);
-/* Each of a list to fn(const type *, arg). Its value is a code, or what fn gave that was not 0. */
-#define CAY__REMOTE_EACH(type_, remote_, call_, q_, fn_, arg_, err_)                               \
+/* Each of a list to fn(const type *, arg), after clean(type *). Its value is a code, or what fn
+ * gave that was not 0. */
+#define CAY__REMOTE_CLEAN(type_, clean_, remote_, call_, q_, fn_, arg_, err_)                      \
     ({                                                                                             \
         cay__listing l_ = { .remote = (remote_), .call = (call_), .q = q_ };                       \
         type_ item_;                                                                               \
         int got_;                                                                                  \
-        while ((got_ = cay__listing_next(&l_, &item_, err_)) > 0)                                  \
+        while ((got_ = cay__listing_next(&l_, &item_, err_)) > 0) {                                \
+            clean_(&item_);                                                                        \
             if ((got_ = (fn_)(&item_, arg_)) != 0)                                                 \
                 break;                                                                             \
+        }                                                                                          \
         cay__listing_end(&l_);                                                                     \
         got_;                                                                                      \
     })
+#define CAY__REMOTE_EACH(type_, remote_, call_, q_, fn_, arg_, err_)                               \
+    CAY__REMOTE_CLEAN(type_, (void), remote_, call_, q_, fn_, arg_, err_)
 
 /* lib/provider/remote/client.c: what is more than one request, or has a type of its own. */
 int cay__remote_open(const cay_open *spec, cay__remote **out, cay_err *err);

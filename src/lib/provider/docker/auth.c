@@ -3,9 +3,9 @@
  * config.json, in this order, as Docker's own client does. */
 #include "docker.h"
 #include <base/base64.h>
+#include <lib/provider/native/native.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -31,9 +31,8 @@ static json_t *read_config(void)
 {
     char path[4096];
     const char *dir = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
-    if (dir && *dir
-            ? !cay__str_join(path, sizeof path, dir, "/config.json", NULL)
-            : !home || !cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL))
+    if (dir && *dir ? !CAY_JOIN(path, dir, "/config.json")
+                    : !home || !CAY_JOIN(path, home, "/.docker/config.json"))
         return NULL;
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CAY_AUTOFREE char *text = NULL;
@@ -82,7 +81,6 @@ static bool take_password(json_t *o, const char *auth)
 }
 
 enum { HELPER_MS = 60000, ANSWER_MAX = 64 << 10 };
-extern char **environ;
 
 static int helper_failed(const char *name, const char *how, cay_err *err)
 {
@@ -96,10 +94,10 @@ static int helper_failed(const char *name, const char *how, cay_err *err)
 static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err *err)
 {
     char program[160];
-    char *argv[] = { program, (char[]){ "get" }, NULL };
+    const char *argv[] = { program, "get", NULL };
     int to[2], from[2];
     size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-    if (!n || name[n] || !cay__str_join(program, sizeof program, "docker-credential-", name, NULL))
+    if (!n || name[n] || !CAY_JOIN(program, "docker-credential-", name))
         return helper_failed(name, "that is no name of a program", err);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) <
         0) /* a socket, because it may end without reading: no signal then */
@@ -109,22 +107,7 @@ static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err
         close(to[1]);
         return cay_fail_sys(err, "pipe");
     }
-    posix_spawn_file_actions_t act;
-    posix_spawnattr_t attr;
-    sigset_t none, usual;
-    posix_spawn_file_actions_init(&act);
-    posix_spawn_file_actions_adddup2(&act, to[0], 0);
-    posix_spawn_file_actions_adddup2(&act, from[1], 1);
-    posix_spawnattr_init(&attr);
-    sigemptyset(&none);
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &usual);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int rc = posix_spawnp(pid, program, &act, &attr, argv, environ);
-    posix_spawn_file_actions_destroy(&act);
-    posix_spawnattr_destroy(&attr);
+    int rc = cay__native_program(program, argv, environ, (int[]){ to[0], from[1] }, 0, 2, pid);
     close(to[0]);
     close(from[1]);
     *in = to[1];

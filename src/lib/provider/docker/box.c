@@ -38,7 +38,7 @@ int cay__docker_noted(const cay__docker_box *b, char *container, size_t cap)
 int cay__docker_note(cay__docker_box *b, const char *container, cay_err *err)
 {
     char text[128];
-    int n = snprintf(text, sizeof text, "%s %d\n", container, atomic_load(&b->pid));
+    int n = CAY_FORMAT(text, "%s %d\n", container, atomic_load(&b->pid));
     CAY_AUTOFD fd =
         openat(b->dir, ".container", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, (size_t)n) ||
@@ -49,7 +49,7 @@ int cay__docker_note(cay__docker_box *b, const char *container, cay_err *err)
 
 int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, cay_err *err)
 {
-    cay__docker_box *b = cay__alloc(sizeof *b);
+    CAY_AUTOPTR(cay__docker_box) b = cay__alloc(sizeof *b);
     b->d = d;
     b->ctl = -1;
     cay__link_open(&b->link, cay__docker_dial, b, "container");
@@ -60,15 +60,13 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
         b->dir = openat(d->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (b->dir >= 0)
         b->ctl = openat(b->dir, "ctl", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (b->ctl < 0) {
-        cay__docker_release(b);
+    if (b->ctl < 0)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone",
                             id);
-    }
     char container[72];
     atomic_store(&b->pid, cay__docker_noted(b, container, sizeof container));
     cay__docker_walls_load(b->dir, &b->walls);
-    *out = b;
+    *out = CAY_STEAL(b);
     return 0;
 }
 
@@ -125,7 +123,7 @@ int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view 
         out->state = CAY_RUNNING;
     else
         out->state = CAY_STOPPED;
-    cay__str_copy(out->container, sizeof out->container, cay__json_str(j, "Id", ""));
+    CAY_COPY(out->container, cay__json_str(j, "Id", ""));
     if (all)
         *all = CAY_STEAL(j);
     return 0;
@@ -173,8 +171,8 @@ static int make_dir(cay__docker *d, const char *id, const cay_box_spec *spec,
     CAY_AUTOBUF config = CAY__BUF(8u << 20);
     local_meta m = first_meta(spec->create);
     CAY_TRY(cay__docker_config(spec, image, &config, err));
-    cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
-    cay__str_join(ctl, sizeof ctl, tmp, "/ctl", NULL);
+    CAY_JOIN(tmp, ".new-", id);
+    CAY_JOIN(ctl, tmp, "/ctl");
     cay__fs_remove(&boxes, tmp, true);
     if (mkdirat(d->boxes, tmp, 0700) < 0 || mkdirat(d->boxes, ctl, 0700) < 0)
         return cay_fail_sys(err, "make sandbox %s", id);
@@ -203,7 +201,7 @@ static int make_dir(cay__docker *d, const char *id, const cay_box_spec *spec,
 static void mark_up(cay__docker *d, const char *id)
 {
     char path[64];
-    cay__str_join(path, sizeof path, CAY__DOCKER_UP "/", id, NULL);
+    CAY_JOIN(path, CAY__DOCKER_UP "/", id);
     unlinkat(d->boxes, path, 0);
     CAY_AUTOFD fd = openat(d->boxes, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
@@ -299,7 +297,7 @@ static int prepare_create(cay__docker *d, const cay_call *call, const char *id,
     if (!image->of)
         image->of = cay__strdup(o.image);
     cay__docker_know(d, info);
-    cay__str_join(ctl, sizeof ctl, d->dir, "/", id, "/ctl", NULL);
+    CAY_JOIN(ctl, d->dir, "/", id, "/ctl");
     cay__docker_place at = { .id = id, .owner = d->owner, .ctl = ctl, .pid1 = pid1, .far = far };
     return cay__docker_spec(spec->create, &o, image, info, &at, body, err);
 }
@@ -308,7 +306,7 @@ static int create_container(cay__docker *d, const cay_call *call, const char *id
                             const cay_box_spec *spec, bool far, void **box, cay_err *err)
 {
     cay__docker_box *b = NULL;
-    json_t *body = NULL;
+    CAY_AUTOJSON *body = NULL;
     cay__docker_image image = { 0 };
     cay__docker_walls walls = { .far = far };
     cay__docker_options o;
@@ -321,15 +319,11 @@ static int create_container(cay__docker *d, const cay_call *call, const char *id
     cay__docker_image_clear(&image);
     if (rc == 0)
         rc = cay__docker_box_open(d, id, &b, err);
-    if (rc < 0) {
-        json_decref(body);
-        return rc;
-    }
+    CAY_TRY(rc);
     bool runs = false;
     rc = cay__docker_volumes_make(b, call, o.storage, err);
     if (rc == 0)
         rc = make_container(b, call, CAY_STEAL(body), &runs, err);
-    json_decref(body);
     if (rc == 0)
         rc = cay__docker_bring_up(b, call, spec->create, runs, err);
     if (rc < 0) { /* nothing half-made stays, whatever became of the caller's time */
@@ -372,49 +366,40 @@ int cay__docker_start(void *self, const cay_call *call, const char *id, const ca
                       void **box, cay_err *err)
 {
     cay__docker *d = self;
-    cay__docker_box *b = NULL;
+    CAY_AUTOPTR(cay__docker_box) b = NULL;
     cay__docker_view v;
     local_meta m = first_meta(spec->create);
     CAY_TRY(cay__docker_box_open(d, id, &b, err));
-    int rc = cay__docker_look(b, call, &v, NULL, err);
-    if (rc == 0) {
-        /* Storage is mounted before anybody works in it: one that others started begins anew. */
-        if (v.state != CAY_STOPPED && cay__docker_storage(spec->create) &&
-            (rc = cay__docker_stop(b, call, err)) == 0)
-            v.state = CAY_STOPPED;
-        if (rc == 0 && v.state == CAY_STOPPED)
-            rc = cay__local_meta_write(b->ctl, &m, err);
+    CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
+    /* Storage is mounted before anybody works in it: one that others started begins anew. */
+    if (v.state != CAY_STOPPED && cay__docker_storage(spec->create)) {
+        CAY_TRY(cay__docker_stop(b, call, err));
+        v.state = CAY_STOPPED;
     }
-    if (rc == 0 && v.state == CAY_STOPPED)
-        rc = cay__docker_bring_up(b, call, spec->create, false, err);
-    if (rc < 0) {
-        cay__docker_release(b);
-        return rc;
+    if (v.state == CAY_STOPPED) {
+        CAY_TRY(cay__local_meta_write(b->ctl, &m, err));
+        CAY_TRY(cay__docker_bring_up(b, call, spec->create, false, err));
     }
-    *box = b;
+    *box = CAY_STEAL(b);
     return 0;
 }
 
 static int remove_container(cay__docker *d, const cay_call *call, const char *id, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
-    cay__docker_box *b = NULL;
+    CAY_AUTOPTR(cay__docker_box) b = NULL;
     cay__docker_view v;
     /* Without its directory it is known by its name. */
     cay__docker_box named = { .d = d, .dir = -1, .ctl = -1 };
-    cay__str_copy(named.base.id, sizeof named.base.id, id);
+    CAY_COPY(named.base.id, id);
     int rc = CAY_EGONE;
     if (cay__docker_box_open(d, id, &b, NULL) == 0)
         rc = cay__docker_find(b, call, &v, NULL, err);
     if (rc == CAY_EGONE) /* one of its name and labels is its own as well, whoever made it */
         rc = cay__docker_find(&named, call, &v, NULL, err);
-    if (b)
-        cay__docker_release(b);
-    if (rc < 0) {
-        if (rc == CAY_EGONE)
-            return 0;
-        return rc;
-    }
+    if (rc == CAY_EGONE)
+        return 0;
+    CAY_TRY(rc);
     cay__buf_fmt(&path, "/containers/%s?force=true&v=true", v.container);
     rc = cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, err);
     for (int i = 0; rc == CAY_ESTATE && i < 500; i++) { /* somebody else, or AutoRemove, is at it */
@@ -429,21 +414,13 @@ static int remove_container(cay__docker *d, const cay_call *call, const char *id
 
 int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay_err *err)
 {
-    cay__fs boxes = { .root = d->boxes };
-    char gone[40], up[64];
+    char up[64];
     CAY_TRY(remove_container(d, call, id, err));
     if (d->engine)
         cay__docker_remove_others(d, call, id);
     cay__docker_volumes_remove(d, call, id);
     CAY_FAULT("docker.removed");
-    cay__str_join(gone, sizeof gone, ".old-", id, NULL);
-    cay__str_join(up, sizeof up, CAY__DOCKER_UP "/", id, NULL);
-    /* Renamed first: whoever looks finds it whole or not at all. */
-    if (renameat(d->boxes, id, d->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY &&
-        errno != EEXIST)
-        return cay_fail_sys(err, "remove sandbox %s", id);
+    CAY_JOIN(up, CAY__DOCKER_UP "/", id);
     unlinkat(d->boxes, up, 0);
-    if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, "remove the files of sandbox %s", id);
-    return 0;
+    return cay__boxes_remove(d->boxes, id, err);
 }

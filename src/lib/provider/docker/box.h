@@ -27,6 +27,7 @@ typedef struct cay__docker_view {
 /* box.c */
 int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, cay_err *err);
 CAY__PROVIDES(release) cay__docker_release;
+CAY_DEFINE_AUTO(cay__docker_box, cay__docker_release)
 /* By its labels, to end it: CAY_EGONE, there is none, or it is not ours. all: its words,
  * or NULL. */
 int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, json_t **all,
@@ -87,6 +88,10 @@ void cay__docker_volumes_show(json_t *mounts, const char *storage,
 int cay__docker_volumes_mark(int dir, cay_err *err); /* there may be some from now on */
 int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const char *storage,
                              cay_err *err);
+/* What the engine has with our label, or with that of sandbox id: what is its path, up to the
+ * filters. */
+int cay__docker_labelled(cay__docker *d, const cay_call *call, const char *what, const char *id,
+                         json_t **out, cay_err *err);
 void cay__docker_volumes_redact(const char *storage, cay_err *err);
 void cay__docker_volumes_remove(cay__docker *d, const cay_call *call, const char *id);
 size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call);

@@ -32,12 +32,11 @@ static int find_source(const char *path, source *s, cay_err *err)
         return not_there(path, err);
     char *slash = strrchr(real, '/');
     bool dir = S_ISDIR(st.st_mode);
-    if ((!dir && !S_ISREG(st.st_mode)) ||
-        !cay__str_copy(s->file, sizeof s->file, dir ? USUAL_FILE : slash + 1))
+    if ((!dir && !S_ISREG(st.st_mode)) || !CAY_COPY(s->file, dir ? USUAL_FILE : slash + 1))
         return not_there(path, err);
     if (!dir)
         slash[slash == real] = 0;
-    cay__str_copy(s->dir, sizeof s->dir, real);
+    CAY_COPY(s->dir, real);
     CAY_AUTOFD at = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
     if (at >= 0)
         fd = openat(at, s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -99,9 +98,8 @@ static int flush_buffer(cay__buf *b, int fd, cay_err *err)
 static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int out,
                      const cay_call *call, cay_err *err)
 {
-    int got = -1;
-    CAY_TRY(cay__tree_open(t, w, call, &got, err));
-    CAY_AUTOFD fd = got;
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(cay__tree_open(t, w, call, &fd, err));
     for (uint64_t left = w->size; left;) {
         CAY_TRY(cay__call_check(call, "read the build's context", err));
         size_t want = (size_t)CAY_MIN(left, (uint64_t)CHUNK);
@@ -110,8 +108,7 @@ static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int ou
         if (room)
             n = read(fd, room, want);
         if (n <= 0) {
-            if (n < 0)
-                return cay_fail_sys(err, "read %.200s", w->path);
+            CAY_TRY_SYS(n, err, "read %.200s", w->path);
             return cay_fail_why(err, CAY_EBUSY, "build_context",
                                 "%.200s was changed while it was read; try again", w->path);
         }
@@ -137,9 +134,8 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
             m->size = w->size;
         } else if (w->type == 'd')
             m->type = '5';
-        if (!cay__str_join(m->name, sizeof m->name, w->path, CAY_TEXT_IF(w->type == 'd', "/"),
-                           NULL) ||
-            !cay__str_copy(m->target, sizeof m->target, CAY_OR(w->target, "")))
+        if (!CAY_JOIN(m->name, w->path, CAY_TEXT_IF(w->type == 'd', "/")) ||
+            !CAY_COPY(m->target, CAY_OR(w->target, "")))
             return cay_fail_why(err, CAY_EINVAL, "build_context",
                                 "%.200s is longer than a tar can tell", w->path);
         cay__tar_head(&b, m);
@@ -169,8 +165,7 @@ static int make_context(cay__docker *d, const cay_call *call, const source *s, i
     CAY_AUTOBUF rules = CAY__BUF(FILE_MAX + 1024);
     CAY_AUTOFREE char *own = cay__alloc(FILE_MAX + 1);
     int at = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (at < 0)
-        return cay_fail_sys(err, "open %.200s", s->dir);
+    CAY_TRY_SYS(at, err, "open %.200s", s->dir);
     ssize_t n = cay__fd_read_file(at, IGNORE, own, FILE_MAX);
     bool some = n > 0 && with_own(own, s, &rules) == 0;
     CAY_TRY(cay__tree_dir(&tree, at, CAY_IF(some, rules.data), some ? rules.len : 0, call, err));
@@ -286,21 +281,14 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
 {
     building *b = arg;
     const char *bad = cay__json_str(line, "error", NULL),
-               *stream = cay__json_str(line, "stream", ""),
-               *status = cay__json_str(line, "status", "");
-    const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
+               *stream = cay__json_str(line, "stream", "");
     if (bad)
         return fail_build(b, bad, err);
     for (size_t n; *stream; stream += n + (stream[n] == '\n')) { /* a piece may hold many lines */
         n = strcspn(stream, "\n");
         cay__docker_making(b->c, "build", stream, n, false);
     }
-    if (*status) {
-        CAY_AUTOBUF text = CAY__BUF(1024);
-        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, CAY_TEXT_IF(*id, ": "), status,
-                     CAY_TEXT_IF(*bar, " "), bar);
-        cay__docker_making(b->c, "pull", text.data, text.len, *bar != 0);
-    }
+    cay__docker_making_line(b->c, line);
     return 0;
 }
 
@@ -329,7 +317,7 @@ static int run_build(cay__docker *d, const cay_call *call, const cay__docker_opt
     CAY_AUTOBUF path = CAY__BUF(64u << 10);
     CAY_AUTOFREE char *fields = NULL;
     uint64_t len = 0;
-    int got = -1;
+    CAY_AUTOFD context = -1;
     CAY_TRY(cay__engine_meet(d->engine, call, &engine, err));
     CAY_TRY(read_args(o->build_args, &args, err));
     CAY_AUTOFREE char *text = cay__json_text(args, ARGS_MAX);
@@ -345,8 +333,7 @@ static int run_build(cay__docker *d, const cay_call *call, const cay__docker_opt
         cay__buf_str(&path, "&pull=1");
     add_limits(&path, c, engine);
     CAY_TRY(registry_config(call, s->text, &fields, err));
-    CAY_TRY(make_context(d, call, s, &got, &len, err));
-    CAY_AUTOFD context = got;
+    CAY_TRY(make_context(d, call, s, &context, &len, err));
     cay_err why = CAY_ERR_INIT;
     building b = { c, s->dir };
     int rc = cay__engine_lines(d->engine, call, path.data, fields, context, len, on_line, &b, &why);
@@ -367,8 +354,8 @@ int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_op
         CAY_AUTOBUF all = CAY__BUF(128u << 10);
         cay__buf_fmt(&all, "%s\n%s\n%s\n%s", s.dir, s.file, CAY_OR(o->platform, ""),
                      CAY_OR(o->build_args, ""));
-        snprintf(tag, sizeof tag, "localhost/cay-dockerfile:%08x%08x", cay__hash(all.data, all.len),
-                 cay__hash(s.dir, strlen(s.dir)));
+        CAY_FORMAT(tag, "localhost/cay-dockerfile:%08x%08x", cay__hash(all.data, all.len),
+                   cay__hash(s.dir, strlen(s.dir)));
         rc = run_build(d, call, o, c, &s, tag, err);
     }
     free(s.text);

@@ -29,8 +29,7 @@ static int find_engine(cay__docker *d)
     d->engine_err = (cay_err)CAY_ERR_INIT;
     if (url && *url)
         return cay__engine_open(url, &d->engine, &d->engine_err);
-    if (run && geteuid() != 0 && cay__str_join(own, sizeof own, run, d->kind->user_sock, NULL) &&
-        is_there(own))
+    if (run && geteuid() != 0 && CAY_JOIN(own, run, d->kind->user_sock) && is_there(own))
         return cay__engine_open(own, &d->engine, &d->engine_err);
     return cay__engine_open(d->kind->sock, &d->engine, &d->engine_err);
 }
@@ -60,9 +59,8 @@ int cay__docker_home(cay__docker *d, cay_err *err)
     if (boxes < 0 || (mkdirat(boxes, CAY__DOCKER_UP, 0700) < 0 && errno != EEXIST))
         return cay_fail_sys(err, "make %s", d->dir);
     cay__random(r, sizeof r);
-    snprintf(word, sizeof word, "%016llx%016llx\n", (unsigned long long)r[0],
-             (unsigned long long)r[1]);
-    snprintf(tmp, sizeof tmp, ".owner-%08llx", (unsigned long long)(r[0] >> 32));
+    CAY_FORMAT(word, "%016llx%016llx\n", (unsigned long long)r[0], (unsigned long long)r[1]);
+    CAY_FORMAT(tmp, ".owner-%08llx", (unsigned long long)(r[0] >> 32));
     CAY_AUTOFD fd = openat(boxes, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     /* The first one stays: a link never replaces. */
     bool ok = fd >= 0 && cay__fd_write_all(fd, word, strlen(word)) &&
@@ -117,8 +115,7 @@ static int open_kind(const cay_provider_conf *conf, const cay__docker_kind *kind
     d->libexec = cay__strdup(conf->libexec);
     d->boxes = -1;
     /* The engine is told this path and has another working directory. */
-    if (!realpath(conf->home, real) ||
-        !cay__str_join(d->dir, sizeof d->dir, real, "/", kind->name, NULL)) {
+    if (!realpath(conf->home, real) || !CAY_JOIN(d->dir, real, "/", kind->name)) {
         docker_close(d);
         return cay_fail_sys(err, "state directory %s", conf->home);
     }
@@ -149,8 +146,8 @@ static int docker_probe(void *self, cay_probe **out, cay_err *err)
     }
     size_t n = cay__docker_layers(info, NULL, layers, CAY_LEN(layers));
     char word[200];
-    snprintf(word, sizeof word, "%s %s, API %s, storage %s at %.40s", info->name, info->version,
-             info->api, info->driver, cay__engine_path(e));
+    CAY_FORMAT(word, "%s %s, API %s, storage %s at %.40s", info->name, info->version, info->api,
+               info->driver, cay__engine_path(e));
     layers[0].why = word;
     *out = cay__probe_new(cay__docker_level(info, NULL), info->rootless ? "rootless" : "engine",
                           layers, n);
@@ -198,9 +195,8 @@ static int docker_connect(void *box, const cay_call *call, uint16_t port, int *f
     return cay__nf_connect(b, call, port, fd, err);
 }
 
-static int docker_services(void *box, const cay_call *call,
-                           int (*fn)(const cay_service_info *, void *), int (*more)(void *),
-                           void *arg, cay_err *err)
+static int docker_services(void *box, const cay_call *call, cay_service_info_fn *fn,
+                           int (*more)(void *), void *arg, cay_err *err)
 {
     cay__docker_box *b = box;
     if (b->walls.far) /* it has none: create refused them */
@@ -221,8 +217,8 @@ static int docker_service_act(void *box, const cay_call *call, const char *name,
 
 /* "PORT/tcp": [{"HostIp": …, "HostPort": …}]; of those that were asked for, the first place on this
  * machine. */
-static int docker_endpoints(void *box, const cay_call *call,
-                            int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err)
+static int docker_endpoints(void *box, const cay_call *call, cay_endpoint_fn *fn, void *arg,
+                            cay_err *err)
 {
     cay__docker_box *b = box;
     cay__docker_view v;
@@ -246,39 +242,19 @@ static int docker_endpoints(void *box, const cay_call *call,
                            .port = (uint16_t)inside,
                            .host_port =
                                v.state == CAY_STOPPED || outside > 65535 ? 0 : (uint16_t)outside };
-        cay__str_copy(e.host, sizeof e.host,
-                      !*host || !strcmp(host, "0.0.0.0") ? "127.0.0.1" : host);
+        CAY_COPY(e.host, !*host || !strcmp(host, "0.0.0.0") ? "127.0.0.1" : host);
         if ((rc = fn(&e, arg)) != 0)
             break;
     }
     return rc;
 }
 
-typedef struct each {
-    cay__docker *d;
-    int (*fn)(const char *id, void *arg);
-    void *arg;
-    size_t removed;
-} each;
-
-static int on_dir(const cay__fs_entry *e, void *arg)
-{
-    each *k = arg;
-    if (!S_ISDIR(e->st->st_mode) || !cay__id_valid(e->name, 'c'))
-        return CAY__FS_SKIP;
-    int rc = k->fn(e->name, k->arg);
-    return CAY_OR(rc, CAY__FS_SKIP);
-}
-
-static int docker_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
-                       void *arg, cay_err *err)
+static int docker_list(void *self, const cay_call *call, cay__on_id *fn, void *arg, cay_err *err)
 {
     cay__docker *d = self;
-    each k = { .d = d, .fn = fn, .arg = arg };
-    cay__fs boxes = { .root = d->boxes };
     if (d->boxes < 0)
         return 0;
-    int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
+    int rc = cay__boxes_list(d->boxes, fn, arg);
     if (rc == -1)
         return cay_fail_sys(err, "list %s", d->dir);
     return rc;
@@ -287,7 +263,7 @@ static int docker_list(void *self, const cay_call *call, int (*fn)(const char *i
 typedef struct stray {
     cay__docker *d;
     const cay_call *call;
-    int (*known)(const char *id, void *arg);
+    cay__on_id *known;
     void *arg;
     size_t removed;
 } stray;
@@ -300,28 +276,13 @@ static int on_stray(const char *id, void *arg)
     return 0;
 }
 
-static int on_half(const cay__fs_entry *e, void *arg)
-{
-    stray *s = arg;
-    cay__fs boxes = { .root = s->d->boxes };
-    bool half = cay__str_starts(e->name, ".new-") || cay__str_starts(e->name, ".old-");
-    if (half && e->st->st_mtime < cay__clock_ms() / 1000 - 60)
-        s->removed += cay__fs_remove(&boxes, e->name, true) == 0;
-    return CAY__FS_SKIP;
-}
-
 /* Containers that carry our word and belong to nobody: their directory went without them. */
 static int remove_strays(stray *s, cay_err *err)
 {
-    CAY_AUTOBUF path = CAY__BUF(512);
     CAY_AUTOJSON *list = NULL;
-    char filter[160];
     json_t *c;
     size_t i;
-    cay__buf_str(&path, "/containers/json?all=true&filters=");
-    snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"]}", s->d->owner);
-    cay__engine_encode(&path, filter);
-    CAY_TRY(cay__engine_ask(s->d->engine, s->call, "GET", path.data, NULL, &list, err));
+    CAY_TRY(cay__docker_labelled(s->d, s->call, "/containers/json?all=true&", NULL, &list, err));
     json_array_foreach(list, i, c) {
         const json_t *labels = json_object_get(c, "Labels");
         const char *id = cay__json_str(labels, CAY__DOCKER_SANDBOX, "");
@@ -334,16 +295,15 @@ static int remove_strays(stray *s, cay_err *err)
     return 0;
 }
 
-static int docker_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
-                     void *arg, size_t *removed, cay_err *err)
+static int docker_gc(void *self, const cay_call *call, cay__on_id *known, void *arg,
+                     size_t *removed, cay_err *err)
 {
     cay__docker *d = self;
     stray s = { .d = d, .call = call, .known = known, .arg = arg };
     *removed = 0;
     if (d->boxes < 0 || !*d->owner)
         return 0;
-    cay__fs boxes = { .root = d->boxes };
-    cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_half, .arg = &s, .depth = 1 });
+    s.removed = cay__boxes_sweep(d->boxes);
     CAY_TRY(docker_list(d, call, on_stray, &s, err));
     if (d->engine)
         remove_strays(&s, NULL); /* one that is down is asked the next time */
@@ -355,7 +315,7 @@ static int docker_gc(void *self, const cay_call *call, int (*known)(const char *
 
 static int event_reach(void *arg, const char *id, int *sock)
 {
-    cay__docker_box *b = NULL;
+    CAY_AUTOPTR(cay__docker_box) b = NULL;
     CAY_AUTOFD fd = -1;
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
     int pid, rc = cay__docker_box_open(arg, id, &b, NULL);
@@ -368,7 +328,6 @@ static int event_reach(void *arg, const char *id, int *sock)
         rc = cay__docker_judge(b, &soon, pid, NULL); /* nobody else tells what happens in it */
     if (rc == 0)
         *sock = CAY_STEAL_FD(fd);
-    cay__docker_release(b);
     return rc;
 }
 
@@ -386,7 +345,7 @@ static int docker_events(void *self, const char *id, int *fd, cay_err *err)
     CAY_TRY(cay__docker_home(d, err));
     CAY_TRY(
         open_kind(&conf, d->kind, &own, err)); /* its thread may live longer than this provider */
-    cay__str_join(up, sizeof up, d->dir, "/" CAY__DOCKER_UP, NULL);
+    CAY_JOIN(up, d->dir, "/" CAY__DOCKER_UP);
     return cay__events_listen(&(cay__events_from){ up, d->boxes, event_reach, event_done, own }, id,
                               fd, err);
 }

@@ -98,6 +98,8 @@ int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_op
 /* Calls c->progress, if there is one; text is untrusted. */
 void cay__docker_making(const cay_create *c, const char *what, const char *text, size_t n,
                         bool brief);
+/* The same of what an engine says of a pull, if the line is about one. */
+void cay__docker_making_line(const cay_create *c, const json_t *line);
 /* auth.c: the X-Registry-Auth of an image's registry by the user's Docker configuration and its
  * credential helpers; *out from malloc(), "" when there is none. CAY_ENOENT, "credential_helper":
  * the configuration names one that cannot be run. */

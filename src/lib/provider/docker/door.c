@@ -21,8 +21,8 @@ int cay__docker_door(cay__docker_box *b, int *out, cay_err *err)
     uint32_t word;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     cay__random(&word, sizeof word);
-    snprintf(tmp, sizeof tmp, ".door-%08x", word);
-    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", b->ctl, tmp);
+    CAY_FORMAT(tmp, ".door-%08x", word);
+    CAY_FORMAT(a.sun_path, "/proc/self/fd/%d/%s", b->ctl, tmp);
     /* Under its name once somebody listens; the latest is the one that counts, and its maker the
      * one who waits. */
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 ||
@@ -46,7 +46,7 @@ static bool admit_peer(cay__docker_box *b, const cay_call *call, int way)
     if (getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0 ||
         cay__docker_judge(b, call, peer.pid, NULL) < 0)
         return false;
-    cay__str_copy(m.id, sizeof m.id, b->base.id);
+    CAY_COPY(m.id, b->base.id);
     struct pollfd p = { .fd = way, .events = POLLIN };
     return cay__fd_send(way, &m, sizeof m, &b->ctl, 1, MSG_DONTWAIT) == sizeof m &&
            poll(&p, 1, READY_MS) == 1 && recv(way, &ready, 1, MSG_DONTWAIT) == 1;

@@ -65,7 +65,7 @@ static int fail_unreachable(const cay__engine *e, cay_err *err)
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     const char *path = e->where.path;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cay__str_copy(a.sun_path, sizeof a.sun_path, path);
+    CAY_COPY(a.sun_path, path);
     int sys = fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) == 0 ? 0 : errno, rc;
     if (sys == ENOENT)
         rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_absent",
@@ -148,7 +148,7 @@ static int read_error(cay__answer *a, const cay_call *call, cay_err *err)
 static int send_request(cay__engine *e, const cay_call *call, const cay__ask *q, cay__answer **out,
                         cay_err *err)
 {
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     cay_err why = CAY_ERR_INIT;
     int rc = cay__http_client_ask(e->client, call, q, &a, &why);
     if (rc == CAY_EUPSTREAM &&
@@ -161,12 +161,9 @@ static int send_request(cay__engine *e, const cay_call *call, const cay__ask *q,
     if (rc < 0)
         return cay__err_pass(rc, &why, err);
     int status = cay__answer_head(a)->status;
-    if ((status < 200 || status >= 300) && status != 304 && status != 101) {
-        rc = read_error(a, call, err);
-        cay__answer_end(a);
-        return rc;
-    }
-    *out = a;
+    if ((status < 200 || status >= 300) && status != 304 && status != 101)
+        return read_error(a, call, err);
+    *out = CAY_STEAL(a);
     return 0;
 }
 
@@ -185,11 +182,10 @@ static int take_json(cay__answer *a, const cay_call *call, json_t **out, cay_err
 static int ask_json(cay__engine *e, const cay_call *call, const char *method, const char *target,
                     json_t *body, json_t **out, cay_err *err)
 {
-    CAY_AUTOJSON *own = body;
     CAY_AUTOFREE char *text = NULL;
     if (body)
         text = cay__json_text(body, ANSWER_MAX);
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     if (body && !text)
         return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
                             "the request to the engine is too long");
@@ -197,9 +193,7 @@ static int ask_json(cay__engine *e, const cay_call *call, const char *method, co
         .method = method, .target = target, .body = text, .len = strlen(CAY_OR(text, ""))
     };
     CAY_TRY(send_request(e, call, &q, &a, err));
-    int rc = take_json(a, call, out, err);
-    cay__answer_end(a);
-    return rc;
+    return take_json(a, call, out, err);
 }
 
 static int parse_minor(const char *api)
@@ -216,20 +210,20 @@ static int take_version(cay__engine_info *i, const json_t *v, cay_err *err)
         least = parse_minor(cay__json_str(v, "MinAPIVersion", "1.0"));
     json_t *parts = json_object_get(v, "Components"), *c;
     size_t k;
-    cay__str_copy(i->name, sizeof i->name, "Docker");
+    CAY_COPY(i->name, "Docker");
     json_array_foreach(parts, k, c) {
         i->podman |= cay__str_starts(cay__json_str(c, "Name", ""), "Podman");
     }
     if (i->podman)
-        cay__str_copy(i->name, sizeof i->name, "Podman");
-    cay__str_copy(i->version, sizeof i->version, cay__json_str(v, "Version", ""));
-    cay__str_copy(i->arch, sizeof i->arch, cay__json_str(v, "Arch", ""));
+        CAY_COPY(i->name, "Podman");
+    CAY_COPY(i->version, cay__json_str(v, "Version", ""));
+    CAY_COPY(i->arch, cay__json_str(v, "Arch", ""));
     if (most < API_LEAST)
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_old",
                             "%s %.30s speaks API %.10s and 1.%d is needed; use Docker since 20.10 "
                             "or Podman since 3",
                             i->name, i->version, cay__json_str(v, "ApiVersion", "none"), API_LEAST);
-    snprintf(i->api, sizeof i->api, "1.%d", CAY_MAX(API_LEAST, least));
+    CAY_FORMAT(i->api, "1.%d", CAY_MAX(API_LEAST, least));
     return 0;
 }
 
@@ -250,13 +244,13 @@ static void take_info(cay__engine_info *i, const json_t *o)
     i->memory = cay__json_bool(o, "MemoryLimit", false);
     i->cpu = cay__json_bool(o, "CpuCfsQuota", false);
     i->pids = cay__json_bool(o, "PidsLimit", false);
-    cay__str_copy(i->driver, sizeof i->driver, cay__json_str(o, "Driver", ""));
+    CAY_COPY(i->driver, cay__json_str(o, "Driver", ""));
     list = json_object_get(o, "DriverStatus");
     json_array_foreach(list, k, v) {
         const char *key = json_string_value(json_array_get(v, 0)),
                    *value = json_string_value(json_array_get(v, 1));
         if (key && value && !strcmp(key, "Backing Filesystem"))
-            cay__str_copy(i->backing, sizeof i->backing, value);
+            CAY_COPY(i->backing, value);
     }
 }
 
@@ -272,14 +266,13 @@ int cay__engine_meet(cay__engine *e, const cay_call *call, const cay__engine_inf
     if (!met) {
         CAY_TRY(ask_json(e, call, "GET", "/version", NULL, &version, err));
         CAY_TRY(take_version(&i, version, err));
-        snprintf(target, sizeof target, "/v%s/info", i.api);
+        CAY_FORMAT(target, "/v%s/info", i.api);
         CAY_TRY(ask_json(e, call, "GET", target, NULL, &info, err));
         take_info(&i, info);
-        pthread_mutex_lock(&e->lock);
+        CAY_LOCK(&e->lock);
         if (!e->met) /* others may read it from now on */
             e->info = i;
         e->met = true;
-        pthread_mutex_unlock(&e->lock);
     }
     if (out)
         *out = &e->info;
@@ -302,12 +295,9 @@ int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, co
                     json_t *body, json_t **out, cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(64u << 10);
-    int rc = build_target(e, call, path, &target, err);
-    if (rc < 0) {
-        json_decref(body);
-        return rc;
-    }
-    return ask_json(e, call, method, target.data, body, out, err);
+    CAY_AUTOJSON *own = body;
+    CAY_TRY(build_target(e, call, path, &target, err));
+    return ask_json(e, call, method, target.data, own, out, err);
 }
 
 static int each_line(cay__buf *got, cay__engine_line *fn, void *arg, cay_err *err)
@@ -354,7 +344,7 @@ int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, co
                       int body_fd, uint64_t body_len, cay__engine_line *fn, void *arg, cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(64u << 10);
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     CAY_TRY(build_target(e, call, path, &target, err));
     cay__ask q = { .method = "POST",
                    .target = target.data,
@@ -364,16 +354,14 @@ int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, co
                    .len = (size_t)body_len,
                    .type = CAY_IF(body_fd >= 0, "application/x-tar") };
     CAY_TRY(send_request(e, call, &q, &a, err));
-    int rc = read_lines(a, call, fn, arg, err);
-    cay__answer_end(a);
-    return rc;
+    return read_lines(a, call, fn, arg, err);
 }
 
 int cay__engine_put(cay__engine *e, const cay_call *call, const char *path, int fd, uint64_t len,
                     cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(4096);
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     CAY_TRY(build_target(e, call, path, &target, err));
     cay__ask q = { .method = "PUT",
                    .target = target.data,
@@ -382,21 +370,17 @@ int cay__engine_put(cay__engine *e, const cay_call *call, const char *path, int 
                    .len = (size_t)len,
                    .type = "application/x-tar" };
     CAY_TRY(send_request(e, call, &q, &a, err));
-    int rc = take_json(a, call, NULL, err);
-    cay__answer_end(a);
-    return rc;
+    return take_json(a, call, NULL, err);
 }
 
 int cay__engine_get(cay__engine *e, const cay_call *call, const char *path, cay__buf *out,
                     cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(4096);
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     CAY_TRY(build_target(e, call, path, &target, err));
     CAY_TRY(send_request(e, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
-    int rc = read_all(a, call, out, err);
-    cay__answer_end(a);
-    return rc;
+    return read_all(a, call, out, err);
 }
 
 int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, json_t *body,
@@ -405,7 +389,7 @@ int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, 
     CAY_AUTOBUF target = CAY__BUF(4096);
     CAY_AUTOJSON *own = body;
     CAY_AUTOFREE char *text = cay__json_text(body, 64 << 10);
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     CAY_TRY(build_target(e, call, path, &target, err));
     cay__ask q = { .method = "POST",
                    .target = target.data,
@@ -414,12 +398,10 @@ int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, 
                    .len = strlen(CAY_OR(text, "")),
                    .upgrade = true };
     CAY_TRY(send_request(e, call, &q, &a, err));
-    if (cay__answer_head(a)->status != 101) {
-        cay__answer_end(a);
+    if (cay__answer_head(a)->status != 101)
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
                             "the engine does not open a stream; is a proxy between?");
-    }
-    *fd = cay__answer_take(a);
+    *fd = cay__answer_take(CAY_STEAL(a));
     return 0;
 }
 

@@ -73,10 +73,10 @@ int cay__engine_error(int status, const char *said, cay_err *err)
      * words. */
     bool container = status == 404 && (!strncasecmp(said, "no such container", 17) ||
                                        strstr(said, "no container with name"));
-    for (size_t i = 0; !container && i < CAY_LEN(known); i++)
-        if ((!known[i].status || known[i].status == status) && strcasestr(said, known[i].words))
-            return cay_fail_why(err, known[i].code, known[i].reason, "the engine says: %s; %s",
-                                safe, known[i].remedy);
+    CAY_EACH(k, known)
+        if (!container && (!k->status || k->status == status) && strcasestr(said, k->words))
+            return cay_fail_why(err, k->code, k->reason, "the engine says: %s; %s", safe,
+                                k->remedy);
     CAY_EACH(it, statuses)
         if (it->status == status)
             return cay_fail_why(err, it->code, it->reason, "the engine says: %s", safe);

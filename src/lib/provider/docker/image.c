@@ -76,11 +76,22 @@ void cay__docker_making(const cay_create *c, const char *what, const char *text,
                 c->progress_arg);
 }
 
+void cay__docker_making_line(const cay_create *c, const json_t *line)
+{
+    CAY_AUTOBUF text = CAY__BUF(1024);
+    const char *status = cay__json_str(line, "status", ""), *id = cay__json_str(line, "id", ""),
+               *bar = cay__json_str(line, "progress", "");
+    if (!*status)
+        return;
+    cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, CAY_TEXT_IF(*id, ": "), status,
+                 CAY_TEXT_IF(*bar, " "), bar);
+    cay__docker_making(c, "pull", text.data, text.len, *bar != 0);
+}
+
 static int on_line(const json_t *line, void *arg, cay_err *err)
 {
     pull *p = arg;
-    const char *bad = cay__json_str(line, "error", NULL),
-               *status = cay__json_str(line, "status", "");
+    const char *bad = cay__json_str(line, "error", NULL);
     if (bad) {
         cay_err why = CAY_ERR_INIT;
         int rc = cay__engine_error(500, bad, &why);
@@ -88,13 +99,7 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
             *err = why;
         return cay_wrap(err, rc, "pull %.80s", p->image);
     }
-    if (*status) {
-        CAY_AUTOBUF text = CAY__BUF(1024);
-        const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
-        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, CAY_TEXT_IF(*id, ": "), status,
-                     CAY_TEXT_IF(*bar, " "), bar);
-        cay__docker_making(p->c, "pull", text.data, text.len, *bar != 0);
-    }
+    cay__docker_making_line(p->c, line);
     return 0;
 }
 
@@ -137,7 +142,7 @@ static int parse_image(const json_t *j, const char *ref, const cay__engine_info 
                             "image %.100s is for %.20s/%.20s and the engine runs linux/%s; take "
                             "one for this machine (option platform)",
                             ref, os, arch, engine->arch);
-    if (!*id || !cay__str_copy(out->id, sizeof out->id, id))
+    if (!*id || !CAY_COPY(out->id, id))
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
                             "the engine tells no id of image %.100s", ref);
     json_t *config = json_object_get(j, "Config");

@@ -43,7 +43,7 @@ static void take_reason(cay__docker_box *b, const local_meta *m, const cay__dock
 static int read_freezer(int pid)
 {
     char path[64], text[4096], at[4200], word[64];
-    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    CAY_FORMAT(path, "/proc/%d/cgroup", pid);
     if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
         return -1;
     for (char *line = text, *next; line && *line; line = next) {
@@ -53,9 +53,8 @@ static int read_freezer(int pid)
         bool v2 = !strncmp(line, "0::", 3);
         if (!v1 && !v2)
             continue;
-        if (v1 ? !cay__str_join(at, sizeof at, "/sys/fs/cgroup/freezer", v1 + 9, "/freezer.state",
-                                NULL)
-               : !cay__str_join(at, sizeof at, "/sys/fs/cgroup", line + 3, "/cgroup.events", NULL))
+        if (v1 ? !CAY_JOIN(at, "/sys/fs/cgroup/freezer", v1 + 9, "/freezer.state")
+               : !CAY_JOIN(at, "/sys/fs/cgroup", line + 3, "/cgroup.events"))
             return -1;
         if (cay__fd_read_file(AT_FDCWD, at, word, sizeof word) > 0) {
             if (v1)
@@ -97,10 +96,9 @@ static int inspect_container(cay__docker_box *b, const cay_call *call, cay__dock
 static void ask_deadlines(cay__docker_box *b, const cay_call *asked, cay_box_status *out)
 {
     const cay_call soon = cay__call_within(asked, 3000), *call = &soon;
-    cay_m_box m = { 0 };
+    cay_m_box m = cay__link_of(b->base.id);
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
-    cay__str_copy(m.id, sizeof m.id, b->base.id);
     if (cay__link_begin(&b->link, call, CAY__LINK_ASK(CAY_MSG_LIST, m), &r, &sock, NULL) < 0)
         return;
     out->deadline_ms = r.box.deadline_ms;

@@ -70,24 +70,23 @@ static const struct {
     size_t at;
     bool flag;
 } rows[] = {
-    { "image", is_image, "an image by reference or id: debian:12, sha256:…", AT(image), false },
-    { "pull", is_pull, "missing, always or never", AT(pull), false },
+    { "image", is_image, "an image by reference or id: debian:12, sha256:…", AT(image) },
+    { "pull", is_pull, "missing, always or never", AT(pull) },
     { "network", is_network, "none, bridge or the name of a network; the host's is not given",
-      AT(network), false },
-    { "publish", is_list, "PORT or PORT:HOSTPORT, several with commas", AT(publish), false },
+      AT(network) },
+    { "publish", is_list, "PORT or PORT:HOSTPORT, several with commas", AT(publish) },
     { "read_only", is_bool, "true or false", AT(read_only), true },
-    { "cap_add", is_list, "capabilities with commas, as NET_RAW", AT(cap_add), false },
+    { "cap_add", is_list, "capabilities with commas, as NET_RAW", AT(cap_add) },
     { "seccomp", is_seccomp, "default, cay, strict, unconfined or the absolute path of a profile",
-      AT(seccomp), false },
-    { "runtime", is_name, "a runtime that the engine knows", AT(runtime), false },
+      AT(seccomp) },
+    { "runtime", is_name, "a runtime that the engine knows", AT(runtime) },
     { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME][:opt.KEY=VALUE…], several with commas",
-      AT(volumes), false },
-    { "platform", is_platform, "linux/ARCHITECTURE", AT(platform), false },
+      AT(volumes) },
+    { "platform", is_platform, "linux/ARCHITECTURE", AT(platform) },
     { "dockerfile", is_path,
-      "the absolute path of a directory with a Dockerfile, or of such a file", AT(dockerfile),
-      false },
-    { "build_args", is_list, "KEY=VALUE, one a line, or a JSON object", AT(build_args), false },
-    { "transport", is_transport, "auto, socket or engine", AT(transport), false },
+      "the absolute path of a directory with a Dockerfile, or of such a file", AT(dockerfile) },
+    { "build_args", is_list, "KEY=VALUE, one a line, or a JSON object", AT(build_args) },
+    { "transport", is_transport, "auto, socket or engine", AT(transport) },
 };
 
 const char *const cay__docker_option_names[] = {

@@ -23,7 +23,7 @@ int cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err)
 static int connect_socket(int fd, int at)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
-    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d", at);
+    CAY_FORMAT(a.sun_path, "/proc/self/fd/%d", at);
     if (!CAY__MUTANT("docker-queue"))
         cay__fd_nonblock(fd, true);
     if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || !cay__fd_nonblock(fd, false))
@@ -40,8 +40,7 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
     struct stat st;
     CAY_AUTOFD at = openat(b->ctl, "sock", O_PATH | O_NOFOLLOW | O_CLOEXEC);
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return cay_fail_sys(err, "socket");
+    CAY_TRY_SYS(fd, err, "socket");
     *pid = 0;
     if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || connect_socket(fd, at) < 0) {
         if (at >= 0 && errno == EAGAIN)

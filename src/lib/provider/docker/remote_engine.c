@@ -11,8 +11,6 @@
 #include <base/path.h>
 #include <base/tar.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -43,14 +41,13 @@ int cay__docker_far_check(const cay__docker_options *o, const cay__engine_info *
 static void add_member(cay__buf *tar, const char *name, char type, uint32_t mode, const void *data,
                        size_t len)
 {
-    cay__member *m = cay__alloc(sizeof *m);
+    CAY_AUTOFREE cay__member *m = cay__alloc(sizeof *m);
     *m = (cay__member){ .type = type, .mode = mode, .size = len, .mtime = cay__clock_ms() / 1000 };
-    cay__str_copy(m->name, sizeof m->name, name);
+    CAY_COPY(m->name, name);
     cay__tar_head(tar, m);
     if (len)
         cay__buf_add(tar, data, len);
     cay__tar_pad(tar, len);
-    free(m);
 }
 
 static int add_file(cay__buf *tar, int dir, const char *path, const char *name, uint32_t mode,
@@ -164,23 +161,6 @@ static void *run_tunnel(void *arg)
     return NULL;
 }
 
-static int start_tunnel(way *w, cay_err *err)
-{
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, old;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not this thread's */
-    errno = pthread_create(&thread, &attr, run_tunnel, w);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    if (errno)
-        return cay_fail_sys(err, "start a thread");
-    return 0;
-}
-
 /* Until the relay says that it has who was asked for. */
 static int await_relay(way *w, int wire, const cay_call *call, const char *what, cay_err *err)
 {
@@ -244,7 +224,7 @@ static int open_relay(cay__docker_box *b, const cay_call *asked, const char *por
     w->t = cay__tunnel_new(fd, fd, pair[1], !port, true);
     int rc = await_relay(w, fd, call, what, err);
     if (rc == 0)
-        rc = start_tunnel(w, err);
+        rc = cay__provider_thread(run_tunnel, w, err);
     if (rc < 0) {
         close(pair[0]);
         cay__tunnel_free(w->t);
@@ -264,8 +244,8 @@ int cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t p
                             cay_err *err)
 {
     char num[8], what[16];
-    snprintf(num, sizeof num, "%u", port);
-    snprintf(what, sizeof what, "port %u", port);
+    CAY_FORMAT(num, "%u", port);
+    CAY_FORMAT(what, "port %u", port);
     CAY_TRY(cay__docker_ready(b, err));
     return open_relay(b, call, num, what, fd, err);
 }

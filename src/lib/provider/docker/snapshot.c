@@ -44,7 +44,7 @@ static int write_json(int dir, const char *name, const json_t *o, cay_err *err)
 {
     char tmp[CAY_LAYER_NAME + 8];
     CAY_AUTOFREE char *text = cay__json_text(o, RECORD_MAX);
-    cay__str_join(tmp, sizeof tmp, ".", name, NULL);
+    CAY_JOIN(tmp, ".", name);
     CAY_AUTOFD fd = -1;
     if (text)
         fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -74,7 +74,7 @@ static int open_records(const cay__docker *d, bool make)
 static int open_layers(const cay__docker *d, bool make)
 {
     char path[4200];
-    cay__str_join(path, sizeof path, d->home, LAYERS, NULL);
+    CAY_JOIN(path, d->home, LAYERS);
     if (make)
         mkdir(path, 0711);
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -91,7 +91,7 @@ static int put_layer(const cay__docker *d, const char *layer, const char *image,
 {
     char tmp[CAY_LAYER_NAME + 8];
     cay__fs boxes = { .root = d->boxes };
-    cay__str_join(tmp, sizeof tmp, ".new-", layer, NULL);
+    CAY_JOIN(tmp, ".new-", layer);
     CAY_AUTOFD to = open_layers(d, true);
     cay__fs_remove(&boxes, tmp, true);
     CAY_AUTOFD at = -1;
@@ -134,7 +134,7 @@ int cay__docker_layer_image(cay__docker *d, const cay_call *call, const char *la
             err, CAY_EGONE, "snapshot_gone",
             "the image of layer %s was removed from the engine; remove the snapshot, too", layer);
     CAY_TRY(rc);
-    if (!cay__str_copy(out->id, sizeof out->id, id))
+    if (!CAY_COPY(out->id, id))
         return cay_fail_why(err, CAY_ESTATE, "snapshot_damaged",
                             "the record of layer %s is damaged", layer);
     out->config = json_incref(json_object_get(r, "config"));
@@ -197,7 +197,7 @@ static int commit_container(cay__docker_box *b, const cay_call *call, const char
     char label[128];
     cay__buf_fmt(&path, "/commit?container=%s&repo=localhost%%2Fcay-%.12s&tag=%s&pause=true",
                  container, b->d->owner, layer);
-    snprintf(label, sizeof label, "LABEL " CAY__DOCKER_LAYER "=%s", layer);
+    CAY_FORMAT(label, "LABEL " CAY__DOCKER_LAYER "=%s", layer);
     cay__buf_str(&path, "&changes=");
     cay__engine_encode(&path, label);
     cay__buf_str(&path, "&changes=");
@@ -227,8 +227,7 @@ int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, 
     *out = (cay_snapped){ .size = sizeof *out, .method = "commit" };
     if (layer_there(b->d, spec->layer)) /* its answer was lost */
         return 0;
-    if (at < 0)
-        return cay_fail_sys(err, "make %s/" RECORDS, b->d->dir);
+    CAY_TRY_SYS(at, err, "make %s/" RECORDS, b->d->dir);
     CAY_TRY(not_far(b, err));
     CAY_TRY(check_snapshot(b, call, spec, container, err));
     if (read_json(b->dir, "request", &r, NULL) < 0)
@@ -295,18 +294,13 @@ int cay__docker_layer_remove(void *self, const cay_call *call, const char *layer
 /* Images that carry our word and whose layer is gone, or never came to be. */
 size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
 {
-    CAY_AUTOBUF path = CAY__BUF(512);
     CAY_AUTOJSON *list = NULL;
     CAY_AUTOFD at = open_records(d, false);
-    char filter[160];
     size_t i, n = 0;
     json_t *c;
     if (at < 0)
         return 0;
-    snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"]}", d->owner);
-    cay__buf_str(&path, "/images/json?filters=");
-    cay__engine_encode(&path, filter);
-    if (cay__engine_ask(d->engine, call, "GET", path.data, NULL, &list, NULL) < 0)
+    if (cay__docker_labelled(d, call, "/images/json?", NULL, &list, NULL) < 0)
         return 0;
     json_array_foreach(list, i, c) {
         const char *layer = cay__json_str(json_object_get(c, "Labels"), CAY__DOCKER_LAYER, "");
@@ -360,15 +354,14 @@ static int replace_container(cay__docker_box *b, const cay_call *call, json_t *b
     local_meta m = { 0 };
     cay__docker_view v;
     CAY_TRY(cay__docker_look(b, call, &v, NULL, err));
-    cay__str_copy(old, sizeof old, v.container);
+    CAY_COPY(old, v.container);
     CAY_TRY(cay__local_meta_read(b->ctl, &m, err));
     m.state = CAY_RUNNING;
     m.reason[0] = 0;
     /* From now on there may be two: who removes the sandbox looks for both. */
     CAY_AUTOFD mark =
         openat(b->dir, "exchanged", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (mark < 0)
-        return cay_fail_sys(err, "note the containers of %s", b->base.id);
+    CAY_TRY_SYS(mark, err, "note the containers of %s", b->base.id);
     CAY_TRY(make_other(b, call, body, other, sizeof other, err));
     CAY_FAULT("docker.other");
     int rc = cay__docker_stop(b, call, err);
@@ -418,33 +411,26 @@ static bool remove_listed(cay__docker *d, const cay_call *call, const char *cont
 bool cay__docker_remove_other(cay__docker *d, const cay_call *call, const char *id,
                               const json_t *listed)
 {
-    cay__docker_box *b = NULL;
+    CAY_AUTOPTR(cay__docker_box) b = NULL;
     char noted[72] = "";
     const char *container = cay__json_str(listed, "Id", "");
     bool young = cay__json_int(listed, "Created", INT64_MAX) >= cay__clock_ms() / 1000 - YOUNG_S;
     if (young || cay__docker_box_open(d, id, &b, NULL) < 0)
         return false;
     cay__docker_noted(b, noted, sizeof noted);
-    cay__docker_release(b);
     return *noted && strcmp(noted, container) != 0 && remove_listed(d, call, container);
 }
 
 void cay__docker_remove_others(cay__docker *d, const cay_call *call, const char *id)
 {
-    CAY_AUTOBUF path = CAY__BUF(512);
     CAY_AUTOJSON *list = NULL;
-    char filter[200], mark[64];
+    char mark[64];
     size_t i;
     json_t *c;
-    cay__str_join(mark, sizeof mark, id, "/exchanged", NULL);
+    CAY_JOIN(mark, id, "/exchanged");
     if (faccessat(d->boxes, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return;
-    snprintf(filter, sizeof filter,
-             "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\",\"" CAY__DOCKER_SANDBOX "=%s\"]}", d->owner,
-             id);
-    cay__buf_str(&path, "/containers/json?all=true&filters=");
-    cay__engine_encode(&path, filter);
-    if (cay__engine_ask(d->engine, call, "GET", path.data, NULL, &list, NULL) < 0)
+    if (cay__docker_labelled(d, call, "/containers/json?all=true&", id, &list, NULL) < 0)
         return;
     json_array_foreach(list, i, c) {
         remove_listed(d, call, cay__json_str(c, "Id", ""));

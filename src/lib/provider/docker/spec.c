@@ -146,8 +146,8 @@ static int add_ports(json_t *top, json_t *host, const char *list, cay_err *err)
         if (!port_of(one, &inside) || (colon && !port_of(colon, &outside)))
             return cay_fail_why(err, CAY_EINVAL, "option_invalid",
                                 "option publish: %.40s is no PORT or PORT:HOSTPORT", one);
-        snprintf(key, sizeof key, "%u/tcp", (unsigned)inside);
-        snprintf(num, sizeof num, "%u", (unsigned)outside);
+        CAY_FORMAT(key, "%u/tcp", (unsigned)inside);
+        CAY_FORMAT(num, "%u", (unsigned)outside);
         json_object_set_new(exposed, key, json_object());
         json_object_set_new(
             bound, key,
@@ -332,11 +332,11 @@ static void add_tmpfs(json_t *host, const cay__docker_options *o, const char *wo
 {
     char opt[64];
     json_t *all = json_object();
-    snprintf(opt, sizeof opt, "rw,nosuid,nodev,size=%d,mode=1777", RO_TMPFS);
+    CAY_FORMAT(opt, "rw,nosuid,nodev,size=%d,mode=1777", RO_TMPFS);
     if (o->read_only)
         json_object_update_new(all, json_pack("{s:s,s:s,s:s,s:s}", "/tmp", opt, "/run", opt,
                                               "/home", opt, workdir, opt));
-    snprintf(opt, sizeof opt, "rw,nosuid,nodev,noexec,size=%d,mode=0700", RO_TMPFS);
+    CAY_FORMAT(opt, "rw,nosuid,nodev,noexec,size=%d,mode=0700", RO_TMPFS);
     if (o->mounts)
         json_object_set_new(all, CAY__PID1_PLACE, json_string(opt));
     json_object_set_new(host, "Tmpfs", all);
@@ -417,18 +417,14 @@ int cay__docker_config(const cay_box_spec *spec, const cay__docker_image *image,
                *workdir = cay__text_or(c->process.workdir, USUAL_WORKDIR);
     json_t *v, *env = json_object_get(image->config, "Env");
     size_t i;
-    cay__buf_add(b, user, strlen(user) + 1);
-    cay__buf_add(b, workdir, strlen(workdir) + 1);
+    cay__buf_cstr(b, user);
+    cay__buf_cstr(b, workdir);
     json_array_foreach(env, i, v) {
         const char *s = json_string_value(v);
         if (s && strchr(s, '=') && *s != '=')
-            cay__buf_add(b, s, strlen(s) + 1);
+            cay__buf_cstr(b, s);
     }
-    for (const cay_pair *e = c->process.env; e && e->key; e++) {
-        cay__buf_str(b, e->key);
-        cay__buf_str(b, "=");
-        cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);
-    }
+    cay__env_add(b, c->process.env);
     bool storage = cay__docker_storage(c);
     cay__services_wire(b, spec, spec->services_wait || storage, storage);
     if (b->full || b->len > CONFIG_MAX)

@@ -35,8 +35,7 @@ void cay__docker_volumes_show(json_t *mounts, const char *storage, const char *i
 int cay__docker_volumes_mark(int dir, cay_err *err)
 {
     CAY_AUTOFD fd = openat(dir, MARK, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return cay_fail_sys(err, "note the volumes of the sandbox");
+    CAY_TRY_SYS(fd, err, "note the volumes of the sandbox");
     return 0;
 }
 
@@ -102,16 +101,17 @@ int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const cha
     return 0;
 }
 
-static int ask_list(cay__docker *d, const cay_call *call, const char *id, json_t **out)
+int cay__docker_labelled(cay__docker *d, const cay_call *call, const char *what, const char *id,
+                         json_t **out, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(512);
     char filter[200];
-    int n = snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"", d->owner);
+    int n = CAY_FORMAT(filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"", d->owner);
     snprintf(filter + n, sizeof filter - (size_t)n, "%s%s%s]}",
              CAY_TEXT_IF(id, ",\"" CAY__DOCKER_SANDBOX "="), CAY_OR(id, ""), CAY_TEXT_IF(id, "\""));
-    cay__buf_str(&path, "/volumes?filters=");
+    cay__buf_fmt(&path, "%sfilters=", what);
     cay__engine_encode(&path, filter);
-    return cay__engine_ask(d->engine, call, "GET", path.data, NULL, out, NULL);
+    return cay__engine_ask(d->engine, call, "GET", path.data, NULL, out, err);
 }
 
 /* By its name, and only what carries our word. */
@@ -133,9 +133,9 @@ void cay__docker_volumes_remove(cay__docker *d, const cay_call *call, const char
     char mark[64];
     size_t i;
     json_t *v;
-    cay__str_join(mark, sizeof mark, id, "/" MARK, NULL);
+    CAY_JOIN(mark, id, "/" MARK);
     if (!d->engine || faccessat(d->boxes, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
-        ask_list(d, call, id, &j) < 0)
+        cay__docker_labelled(d, call, "/volumes?", id, &j, NULL) < 0)
         return;
     json_array_foreach(json_object_get(j, "Volumes"), i, v) {
         remove_volume(d, call, v);
@@ -149,7 +149,7 @@ size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call)
     CAY_AUTOJSON *j = NULL;
     size_t i, n = 0;
     json_t *v;
-    if (ask_list(d, call, NULL, &j) < 0)
+    if (cay__docker_labelled(d, call, "/volumes?", NULL, &j, NULL) < 0)
         return 0;
     json_array_foreach(json_object_get(j, "Volumes"), i, v) {
         const char *id = cay__json_str(json_object_get(v, "Labels"), CAY__DOCKER_SANDBOX, "");

@@ -29,34 +29,32 @@ static void describe_walls(cay__docker_walls *w)
     w->opened = bare;
     for (const char *p = w->caps; *p;) {
         size_t n = strcspn(p, ",");
-        snprintf(one, sizeof one, "%.*s", (int)CAY_MIN(n, sizeof one - 1), p);
+        CAY_FORMAT(one, "%.*s", (int)CAY_MIN(n, sizeof one - 1), p);
         w->opened |= *one && !is_usual(one);
         p += n + (p[n] == ',');
     }
-    cay__str_copy(w->why_caps, sizeof w->why_caps, "seven for root inside, none for others");
+    CAY_COPY(w->why_caps, "seven for root inside, none for others");
     if (*w->caps)
-        snprintf(
-            w->why_caps, sizeof w->why_caps,
+        CAY_FORMAT(
+            w->why_caps,
             "seven for root inside and, by option cap_add or for its storage, %s; none for others",
             w->caps);
     if (!*w->network)
-        cay__str_copy(w->why_net, sizeof w->why_net,
-                      "none by default; option network opens it, without a policy");
+        CAY_COPY(w->why_net, "none by default; option network opens it, without a policy");
     else if (!strcmp(w->network, "none"))
-        cay__str_copy(w->why_net, sizeof w->why_net, "loopback alone");
+        CAY_COPY(w->why_net, "loopback alone");
     else
-        snprintf(w->why_net, sizeof w->why_net, "on the engine's network %s, without a policy",
-                 w->network);
+        CAY_FORMAT(w->why_net, "on the engine's network %s, without a policy", w->network);
 }
 
 void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
 {
     *out = (cay__docker_walls){ 0 };
     /* More than fits is still more: the list is cut, and what was opened stays opened. */
-    snprintf(out->caps, sizeof out->caps, "%s%s%s", CAY_TEXT_IF(o->mounts, "SYS_ADMIN"),
-             CAY_TEXT_IF(o->mounts && o->cap_add, ","), CAY_OR(o->cap_add, ""));
-    snprintf(out->seccomp, sizeof out->seccomp, "%s", o->seccomp[0] == '/' ? "own" : o->seccomp);
-    snprintf(out->network, sizeof out->network, "%s", o->network);
+    CAY_FORMAT(out->caps, "%s%s%s", CAY_TEXT_IF(o->mounts, "SYS_ADMIN"),
+               CAY_TEXT_IF(o->mounts && o->cap_add, ","), CAY_OR(o->cap_add, ""));
+    CAY_FORMAT(out->seccomp, "%s", o->seccomp[0] == '/' ? "own" : o->seccomp);
+    CAY_FORMAT(out->network, "%s", o->network);
     describe_walls(out);
     out->opened |= o->cap_add && strlen(o->cap_add) >= sizeof out->caps;
 }
@@ -84,9 +82,9 @@ void cay__docker_walls_load(int dir, cay__docker_walls *out)
     if (cay__fd_read_file(dir, "walls", text, sizeof text) > 0 &&
         cay__json_object("walls", text, &o, NULL) == 0) {
         out->far = !strcmp(cay__json_str(o, "transport", ""), "engine");
-        cay__str_copy(out->caps, sizeof out->caps, cay__json_str(o, "cap_add", ""));
-        cay__str_copy(out->seccomp, sizeof out->seccomp, cay__json_str(o, "seccomp", ""));
-        cay__str_copy(out->network, sizeof out->network, cay__json_str(o, "network", ""));
+        CAY_COPY(out->caps, cay__json_str(o, "cap_add", ""));
+        CAY_COPY(out->seccomp, cay__json_str(o, "seccomp", ""));
+        CAY_COPY(out->network, cay__json_str(o, "network", ""));
     }
     describe_walls(out);
     out->opened |= cay__json_bool(o, "opened", false);

@@ -13,11 +13,10 @@ static bool is_set(const char *name)
 
 static int at_socket(const char *url, const char *path, cay__engine_where *w, cay_err *err)
 {
-    if (!cay__str_copy(w->path, sizeof w->path, path) ||
-        strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+    if (!CAY_COPY(w->path, path) || strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid",
                             "engine %.80s: the path is too long for a socket", url);
-    cay__str_join(w->url, sizeof w->url, "unix:", path, NULL);
+    CAY_JOIN(w->url, "unix:", path);
     return 0;
 }
 
@@ -30,11 +29,10 @@ static int find_certs(cay__engine_where *w, cay_err *err)
     struct stat st;
     bool fits;
     if (dir && *dir)
-        fits = cay__str_copy(w->certs, sizeof w->certs, dir);
+        fits = CAY_COPY(w->certs, dir);
     else
-        fits = home && cay__str_join(w->certs, sizeof w->certs, home, "/.docker", NULL);
-    if (!fits || w->certs[0] != '/' || !cay__str_join(ca, sizeof ca, w->certs, "/ca.pem", NULL) ||
-        stat(ca, &st) < 0)
+        fits = home && CAY_JOIN(w->certs, home, "/.docker");
+    if (!fits || w->certs[0] != '/' || !CAY_JOIN(ca, w->certs, "/ca.pem") || stat(ca, &st) < 0)
         return cay_fail_why(err, CAY_EINVAL, "engine_certs",
                             "engine %.80s: there is no ca.pem in %.100s; set DOCKER_CERT_PATH to "
                             "the directory of ca.pem, cert.pem and key.pem",
@@ -55,9 +53,8 @@ static int at_tcp(const char *url, const char *rest, cay__engine_where *w, cay_e
         scheme = "https";
         port = ":2376";
     }
-    snprintf(w->url, sizeof w->url, "%s://%.*s%s", scheme, (int)(end - rest), rest,
-             CAY_TEXT_IF(!colon, port));
-    cay__str_copy(w->path, sizeof w->path, url);
+    CAY_FORMAT(w->url, "%s://%.*s%s", scheme, (int)(end - rest), rest, CAY_TEXT_IF(!colon, port));
+    CAY_COPY(w->path, url);
     w->tcp = true;
     w->far = !cay__http_is_loopback(w->url);
     if (tls)

@@ -14,7 +14,7 @@ int cay__local_run(local *l, cay_err *err)
 {
     char base[CAY__RUN_MAX], run[sizeof l->run];
     CAY_TRY(cay__run_dir(l->home_fd, base, sizeof base, true, err));
-    cay__str_join(run, sizeof run, base, l->kind->run, NULL);
+    CAY_JOIN(run, base, l->kind->run);
     if (mkdir(run, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, "make the runtime directory %s", run);
     if (!l->run[0]) /* later it is the same, and other threads read it */
@@ -25,7 +25,7 @@ int cay__local_run(local *l, cay_err *err)
 static bool build_address(const local *l, const char *id, struct sockaddr_un *a)
 {
     *a = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    return cay__str_join(a->sun_path, sizeof a->sun_path, l->run, "/", id, NULL);
+    return CAY_JOIN(a->sun_path, l->run, "/", id);
 }
 
 void cay__local_unlink(local *l, const char *id)
@@ -39,8 +39,7 @@ int cay__local_reach(local_box *b, int *sock, cay_err *err)
 {
     struct sockaddr_un a;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return cay_fail_sys(err, "socket");
+    CAY_TRY_SYS(fd, err, "socket");
     if (!build_address(b->l, b->base.id, &a))
         return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
                         b->l->run);

@@ -8,7 +8,6 @@
 #include "local.h"
 #include <dirent.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 
@@ -60,7 +59,7 @@ static source *find_source(listener *t, const char *id)
         return NULL;
     source *s = &t->at[t->n++];
     *s = (source){ .sock = -1 };
-    cay__str_copy(s->id, sizeof s->id, id);
+    CAY_COPY(s->id, id);
     return s;
 }
 
@@ -82,7 +81,7 @@ static void connect_source(listener *t, source *s)
     cay_m_box m = { .a = s->fresh };
     char packet[sizeof head + sizeof m];
     s->tries--;
-    cay__str_copy(m.id, sizeof m.id, s->id);
+    CAY_COPY(m.id, s->id);
     if (t->from.reach(t->from.arg, s->id, &s->sock) < 0)
         return;
     memcpy(packet, &head, sizeof head);
@@ -100,7 +99,7 @@ static bool read_source(listener *t, source *s)
     ssize_t n = recv(s->sock, &e, sizeof e, MSG_DONTWAIT);
     if (n == sizeof e) { /* who sends it may be a tenant's neighbour: it speaks of itself, and in
                             strings */
-        cay__str_copy(e.sandbox, sizeof e.sandbox, s->id);
+        CAY_COPY(e.sandbox, s->id);
         e.process[sizeof e.process - 1] = e.kind[sizeof e.kind - 1] =
             e.reason[sizeof e.reason - 1] = 0;
         send_event(t, &e);
@@ -116,7 +115,7 @@ static void remove_source(listener *t, const char *id)
         if (strcmp(s->id, id) != 0)
             continue;
         cay_event_wire e = { .time_ms = cay__clock_ms(), .kind = "removed" };
-        cay__str_copy(e.sandbox, sizeof e.sandbox, id);
+        CAY_COPY(e.sandbox, id);
         while (s->sock >= 0 && read_source(t, s)) /* what it said before comes first */
             continue;
         cay__close_fd(&s->sock);
@@ -185,32 +184,11 @@ static void *listener_main(void *arg)
 
 static void scan_boxes(listener *t)
 {
-    DIR *d = opendir(t->run);
+    CAY_AUTODIR *d = opendir(t->run);
     for (struct dirent *e; d && (e = readdir(d));)
         add_source(t, e->d_name, false);
-    if (d)
-        closedir(d);
     for (size_t i = 0; i < t->n; i++)
         connect_source(t, &t->at[i]); /* now, so that nothing after the call is missed */
-}
-
-static int start_thread(listener *t, cay_err *err)
-{
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, old;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, 256 * 1024);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not this thread's */
-    errno = pthread_create(&thread, &attr, listener_main, t);
-    int rc = 0;
-    if (errno)
-        rc = cay_fail_sys(err, "start a thread");
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    return rc;
 }
 
 int cay__events_listen(const cay__events_from *from, const char *id, int *fd, cay_err *err)
@@ -224,16 +202,16 @@ int cay__events_listen(const cay__events_from *from, const char *id, int *fd, ca
     }
     listener *t = cay__alloc(sizeof *t);
     t->from = *from;
-    cay__str_copy(t->run, sizeof t->run, from->run);
-    cay__str_copy(t->only, sizeof t->only, CAY_OR(id, ""));
-    snprintf(boxes, sizeof boxes, "/proc/self/fd/%d", from->boxes);
+    CAY_COPY(t->run, from->run);
+    CAY_COPY(t->only, CAY_OR(id, ""));
+    CAY_FORMAT(boxes, "/proc/self/fd/%d", from->boxes);
     t->at = cay__alloc(BOXES_MAX * sizeof *t->at);
     t->wd_run = inotify_add_watch(notify, from->run, IN_CREATE);
     t->wd_boxes = inotify_add_watch(notify, boxes, IN_MOVED_FROM | IN_DELETE);
     t->notify = CAY_STEAL_FD(notify);
     t->out = sv[1];
     scan_boxes(t);
-    int rc = start_thread(t, err);
+    int rc = cay__provider_thread(listener_main, t, err);
     if (rc < 0) {
         close(sv[0]);
         listener_free(t);
@@ -247,7 +225,7 @@ int cay__events_listen(const cay__events_from *from, const char *id, int *fd, ca
 static int reach_box(void *arg, const char *id, int *sock)
 {
     local_box b = { .l = arg };
-    cay__str_copy(b.base.id, sizeof b.base.id, id);
+    CAY_COPY(b.base.id, id);
     return cay__local_reach(&b, sock, NULL);
 }
 

@@ -23,7 +23,7 @@ static int mark_stopped(local_box *b, cay_err *err)
         return 0;
     m.state = CAY_STOPPED;
     if (!m.reason[0])
-        cay__str_copy(m.reason, sizeof m.reason, "killed");
+        CAY_COPY(m.reason, "killed");
     return cay__local_meta_write(b->dir, &m, err);
 }
 

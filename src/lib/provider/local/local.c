@@ -22,6 +22,8 @@ static const cay_wall *list_layers(size_t *n)
     return layers;
 }
 
+CAY_DEFINE_AUTO(local, cay__local_close)
+
 void cay__local_close(void *self)
 {
     local *l = self;
@@ -35,26 +37,18 @@ void cay__local_close(void *self)
 int cay__local_open(const cay_provider_conf *conf, const local_kind *kind, void **self,
                     cay_err *err)
 {
-    local *l = cay__alloc(sizeof *l);
-    int rc = 0;
+    CAY_AUTOPTR(local) l = cay__alloc(sizeof *l);
     l->kind = kind;
     l->home = cay__strdup(conf->home);
     l->libexec = cay__strdup(conf->libexec);
     l->boxes = -1;
     l->home_fd = open(conf->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (l->home_fd < 0 || (mkdirat(l->home_fd, kind->dir, 0700) < 0 && errno != EEXIST))
-        rc = cay_fail_sys(err, "state directory %s", conf->home);
-    if (rc == 0)
-        l->boxes = openat(l->home_fd, kind->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (rc == 0 && l->boxes < 0)
-        rc = cay_fail_sys(err, "%s/%s", conf->home, kind->dir);
-    if (rc == 0)
-        rc = cay__local_run(l, err);
-    if (rc < 0) {
-        cay__local_close(l);
-        return rc;
-    }
-    *self = l;
+        return cay_fail_sys(err, "state directory %s", conf->home);
+    l->boxes = openat(l->home_fd, kind->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    CAY_TRY_SYS(l->boxes, err, "%s/%s", conf->home, kind->dir);
+    CAY_TRY(cay__local_run(l, err));
+    *self = CAY_STEAL(l);
     return 0;
 }
 
@@ -145,13 +139,9 @@ static int write_config(int dir, const cay_create *s, cay_err *err)
     const char *home = getenv("HOME");
     if (!root_dir(s) || !home || home[0] != '/')
         home = "/home";
-    cay__buf_add(&b, workdir, strlen(workdir) + 1);
-    cay__buf_add(&b, home, strlen(home) + 1);
-    for (const cay_pair *e = s->process.env; e && e->key; e++) {
-        cay__buf_str(&b, e->key);
-        cay__buf_str(&b, "=");
-        cay__buf_add(&b, e->value, strlen(e->value) + 1);
-    }
+    cay__buf_cstr(&b, workdir);
+    cay__buf_cstr(&b, home);
+    cay__env_add(&b, s->process.env);
     if (b.full)
         return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
                             "the environment is longer than 4 MiB");
@@ -166,18 +156,17 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
 {
     char tmp[40];
     local_meta m = cay__local_meta_first(l->kind->level, s);
-    cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
+    CAY_JOIN(tmp, ".new-", id);
     cay__fs boxes = { .root = l->boxes };
     cay__fs_remove(&boxes, tmp, true);
     CAY_TRY_SYS(mkdirat(l->boxes, tmp, 0700), err, "make sandbox %s", id);
     CAY_AUTOFD dir = openat(l->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cay__fs in = { .root = dir };
     char workdir[300];
-    cay__str_join(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT,
-                  cay__text_or(s->process.workdir, "/workspace"), NULL);
+    CAY_JOIN(workdir, "/" CAY__LOCAL_ROOT, cay__text_or(s->process.workdir, "/workspace"));
     bool outside = root_dir(s) != NULL;
     if (outside)
-        cay__str_copy(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT);
+        CAY_COPY(workdir, "/" CAY__LOCAL_ROOT);
     CAY_AUTOFD mark = -1;
     if (outside && dir >= 0)
         mark = openat(dir, CAY__LOCAL_OUTSIDE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -196,6 +185,8 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     return rc;
 }
 
+CAY_DEFINE_AUTO(local_box, cay__local_release)
+
 void cay__local_release(void *box)
 {
     local_box *b = box;
@@ -212,13 +203,13 @@ static int find_path(local_box *b, cay_err *err)
     CAY_AUTOFD root = cay__local_root(b->dir, (int)b->l->kind->level, b->path, sizeof b->path);
     if (root < 0 || cay__fd_read_file(b->dir, "config", workdir, sizeof workdir) < 0)
         return cay_fail_sys(err, "files of sandbox %s", b->base.id);
-    cay__str_join(b->shown, sizeof b->shown, b->path, workdir, NULL);
+    CAY_JOIN(b->shown, b->path, workdir);
     return 0;
 }
 
 static int box_open(local *l, const char *id, local_box **out, cay_err *err)
 {
-    local_box *b = cay__alloc(sizeof *b);
+    CAY_AUTOPTR(local_box) b = cay__alloc(sizeof *b);
     local_meta m;
     b->l = l;
     cay__link_open(&b->link, cay__local_dial, b, "cay-local");
@@ -227,21 +218,16 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
     b->dir = -1;
     if (cay__id_valid(id, 'c'))
         b->dir = openat(l->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    int rc;
     if (b->dir < 0)
-        rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone",
-                          id);
-    else
-        rc = cay__local_meta_read(b->dir, &m, err);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone",
+                            id);
+    int rc = cay__local_meta_read(b->dir, &m, err);
     if (rc == 0)
         rc = find_path(b, err);
-    if (rc < 0) {
-        cay__local_release(b);
-        if (rc == CAY_ENOENT)
-            return CAY_EGONE;
-        return rc;
-    }
-    *out = b;
+    if (rc == CAY_ENOENT)
+        return CAY_EGONE;
+    CAY_TRY(rc);
+    *out = CAY_STEAL(b);
     return 0;
 }
 
@@ -256,19 +242,15 @@ int cay__local_create(void *self, const cay_call *call, const char *id, const ca
                       void **box, cay_err *err)
 {
     local *l = self;
-    local_box *b = NULL;
+    CAY_AUTOPTR(local_box) b = NULL;
     CAY_TRY(l->kind->check(l, spec, err));
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
     if (faccessat(l->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         CAY_TRY(make_dir(l, id, spec->create, err));
     CAY_TRY(box_open(l, id, &b, err));
-    int rc = start_box(b, call, err);
-    if (rc < 0) {
-        cay__local_release(b);
-        return rc;
-    }
-    *box = b;
+    CAY_TRY(start_box(b, call, err));
+    *box = CAY_STEAL(b);
     return 0;
 }
 
@@ -282,37 +264,24 @@ int cay__local_attach(void *self, const cay_call *call, const char *id, const ca
 int cay__local_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
                      void **box, cay_err *err)
 {
-    local_box *b = NULL;
+    CAY_AUTOPTR(local_box) b = NULL;
     local *l = self;
     local_meta m, fresh = cay__local_meta_first(l->kind->level, spec->create);
     CAY_TRY(l->kind->check(l, spec, err));
     CAY_TRY(box_open(self, id, &b, err));
-    int rc = cay__local_meta_read(b->dir, &m, err);
-    if (rc == 0 && m.state == CAY_STOPPED) {
+    CAY_TRY(cay__local_meta_read(b->dir, &m, err));
+    if (m.state == CAY_STOPPED) {
         fresh.created_ms = m.created_ms;
-        rc = cay__local_meta_write(b->dir, &fresh, err);
+        CAY_TRY(cay__local_meta_write(b->dir, &fresh, err));
     }
-    if (rc == 0)
-        rc = start_box(b, call, err);
-    if (rc < 0) {
-        cay__local_release(b);
-        return rc;
-    }
-    *box = b;
+    CAY_TRY(start_box(b, call, err));
+    *box = CAY_STEAL(b);
     return 0;
 }
 
 static int remove_dir(local *l, const char *id, cay_err *err)
 {
-    cay__fs boxes = { .root = l->boxes };
-    char gone[40];
-    /* Renamed first: whoever looks finds it whole or not at all. */
-    cay__str_join(gone, sizeof gone, ".old-", id, NULL);
-    if (renameat(l->boxes, id, l->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY &&
-        errno != EEXIST)
-        return cay_fail_sys(err, "remove sandbox %s", id);
-    if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)
-        return cay_fail_sys(err, "remove the files of sandbox %s", id);
+    CAY_TRY(cay__boxes_remove(l->boxes, id, err));
     cay__local_unlink(l, id);
     return 0;
 }
@@ -330,59 +299,27 @@ int cay__local_destroy(void *box, const cay_call *call, cay_err *err)
 
 int cay__local_remove_files(void *self, const cay_call *call, const char *id, cay_err *err)
 {
-    local_box *b = NULL;
+    CAY_AUTOPTR(local_box) b = NULL;
     if (box_open(self, id, &b, NULL) == 0) {
         int rc = cay__local_stop(b, call, err);
-        cay__local_release(b);
         if (rc < 0 && rc != CAY_ESTATE)
             return rc;
     }
     return remove_dir(self, id, err);
 }
 
-typedef struct each {
-    int (*fn)(const char *id, void *arg);
-    void *arg;
-    local *l;
-    int want; /* 'c': boxes, '.': leftovers */
-    size_t removed;
-} each;
-
-static int on_dir(const cay__fs_entry *e, void *arg)
-{
-    each *k = arg;
-    if (!S_ISDIR(e->st->st_mode) || !cay__id_valid(e->name, 'c'))
-        return CAY__FS_SKIP;
-    int rc = k->fn(e->name, k->arg);
-    return CAY_OR(rc, CAY__FS_SKIP);
-}
-
-int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
-                    void *arg, cay_err *err)
+int cay__local_list(void *self, const cay_call *call, cay__on_id *fn, void *arg, cay_err *err)
 {
     local *l = self;
-    each k = { .fn = fn, .arg = arg };
-    cay__fs boxes = { .root = l->boxes };
-    int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
+    int rc = cay__boxes_list(l->boxes, fn, arg);
     if (rc == -1)
         return cay_fail_sys(err, "list %s/%s", l->home, l->kind->dir);
     return rc;
 }
 
-static int on_leftover(const cay__fs_entry *e, void *arg)
-{
-    each *k = arg;
-    bool half = cay__str_starts(e->name, ".new-") || cay__str_starts(e->name, ".old-");
-    if (half && e->st->st_mtime < cay__clock_ms() / 1000 - 60) {
-        cay__fs boxes = { .root = k->l->boxes };
-        k->removed += cay__fs_remove(&boxes, e->name, true) == 0;
-    }
-    return CAY__FS_SKIP;
-}
-
 typedef struct stray {
     local *l;
-    int (*known)(const char *id, void *arg);
+    cay__on_id *known;
     void *arg;
     size_t removed;
 } stray;
@@ -395,16 +332,13 @@ static int on_stray(const char *id, void *arg)
     return 0;
 }
 
-int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
-                  void *arg, size_t *removed, cay_err *err)
+int cay__local_gc(void *self, const cay_call *call, cay__on_id *known, void *arg, size_t *removed,
+                  cay_err *err)
 {
     local *l = self;
-    each k = { .l = l };
-    stray s = { .l = l, .known = known, .arg = arg };
-    cay__fs boxes = { .root = l->boxes };
-    cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_leftover, .arg = &k, .depth = 1 });
+    stray s = { l, known, arg, cay__boxes_sweep(l->boxes) };
     CAY_TRY(cay__local_list(l, call, on_stray, &s, err));
-    *removed = k.removed + s.removed;
+    *removed = s.removed;
     return 0;
 }
 

@@ -3,8 +3,6 @@
 #include <base/proctree.h>
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <pwd.h>
 #include <sys/socket.h>
 
@@ -33,8 +31,8 @@ static int add_sockets(const tree_proc *p, void *arg)
 {
     sockets *s = arg;
     char path[64], link[64];
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)p->pid);
-    DIR *d = opendir(path);
+    CAY_FORMAT(path, "/proc/%d/fd", (int)p->pid);
+    CAY_AUTODIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
         unsigned long long inode;
         ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof link - 1);
@@ -42,8 +40,6 @@ static int add_sockets(const tree_proc *p, void *arg)
         if (sscanf(link, "socket:[%llu]", &inode) == 1 && s->len < SOCKETS_MAX)
             s->at[s->len++] = (owned){ inode, p->pid };
     }
-    if (d)
-        closedir(d);
     return 0;
 }
 
@@ -68,8 +64,7 @@ static void show_address(const char *hex, cay_port *out)
     inet_ntop(n == 1 ? AF_INET : AF_INET6, w, out->address, sizeof out->address);
 }
 
-static int scan_table(const char *path, const sockets *s, int (*fn)(const cay_port *, void *),
-                      void *arg)
+static int scan_table(const char *path, const sockets *s, cay_port_fn *fn, void *arg)
 {
     char line[512], hex[40];
     int rc = 0;
@@ -91,8 +86,7 @@ static int scan_table(const char *path, const sockets *s, int (*fn)(const cay_po
     return rc;
 }
 
-int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *),
-                     void *arg, cay_err *err)
+int cay__local_ports(void *box, const cay_call *call, cay_port_fn *fn, void *arg, cay_err *err)
 {
     local_box *b = box;
     pid_t root = find_holder_pid(b, call);
@@ -128,32 +122,10 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
     if (!l.v4 && !l.v6)
         return cay_fail_why(err, CAY_ENOENT, "port_not_found",
                             "port %u: nobody in the sandbox listens there", port);
-    struct sockaddr_in a4 = { .sin_family = AF_INET,
-                              .sin_port = htons(port),
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
-                               .sin6_port = htons(port),
-                               .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-    CAY_AUTOFD fd =
-        socket(l.v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr *a;
-    if (l.v4)
-        a = (struct sockaddr *)&a4;
-    else
-        a = (struct sockaddr *)&a6;
-    int e = 0;
-    socklen_t n = sizeof e;
-    if (fd < 0)
-        return cay_fail_sys(err, "socket");
-    if (connect(fd, a, l.v4 ? sizeof a4 : sizeof a6) < 0 && errno != EINPROGRESS)
-        return cay_fail_sys(err, "connect to port %u", port);
-    CAY_TRY(cay__call_wait(call, fd, POLLOUT, "connect", err));
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e) {
-        errno = e;
-        return cay_fail_sys_as(err, e == ECONNREFUSED ? CAY_ENOENT : CAY_ESYS, "connect to port %u",
-                               port);
-    }
-    cay__fd_nonblock(fd, false);
+    int family = l.v4 ? AF_INET : AF_INET6;
+    CAY_AUTOFD fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CAY_TRY_SYS(fd, err, "socket");
+    CAY_TRY(cay__connect_loopback(call, fd, family, port, err));
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -168,7 +140,7 @@ typedef struct roll {
     local_box *b;
     kept *at;
     size_t len;
-    int (*fn)(const cay_proc_info *, void *);
+    cay_proc_info_fn *fn;
     void *arg;
     int64_t boot_wall;
 } roll;
@@ -191,7 +163,7 @@ static int copy_process(const cay__kept *k, void *arg)
 static void command_of(pid_t pid, char *buf, size_t cap)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    CAY_FORMAT(path, "/proc/%d/cmdline", (int)pid);
     ssize_t n = cay__fd_read_file(AT_FDCWD, path, buf, cap);
     for (ssize_t i = 0; i + 1 < n; i++)
         if (!buf[i])
@@ -206,7 +178,7 @@ static const char *user_of(pid_t pid, char *buf, size_t cap)
     struct stat st;
     struct passwd pw, *found = NULL;
     char room[1024];
-    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    CAY_FORMAT(path, "/proc/%d", (int)pid);
     if (stat(path, &st) < 0)
         return "";
     if (getpwuid_r(st.st_uid, &pw, room, sizeof room, &found) == 0 && found)
@@ -228,7 +200,7 @@ static int show_live(const tree_proc *p, void *arg)
                         .state = p->state,
                         .cpu_us = p->cpu_us,
                         .rss = p->rss };
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)p->pid);
+    CAY_FORMAT(path, "/proc/%d/comm", (int)p->pid);
     if (cay__fd_read_file(AT_FDCWD, path, comm, sizeof comm) > 0 &&
         (strcmp(comm, "cay-reaper\n") == 0 || strcmp(comm, "cay-session\n") == 0))
         return 0; /* ours, not the sandbox's */
@@ -274,8 +246,7 @@ static int show_ended(roll *r, kept *e, const cay_call *call)
     return r->fn(&i, r->arg);
 }
 
-int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                     void *arg, cay_err *err)
+int cay__local_procs(void *box, const cay_call *call, cay_proc_info_fn *fn, void *arg, cay_err *err)
 {
     local_box *b = box;
     roll r = { .b = b, .fn = fn, .arg = arg, .boot_wall = cay__clock_ms() - cay__boot_ms() };

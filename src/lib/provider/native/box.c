@@ -29,8 +29,7 @@ void cay__nbox_release(void *box)
 static int list_boxes(cay__native *n, const cay_call *call, const char *prefix,
                       int (*fn)(const cay_m_boxinfo *, void *), void *arg, cay_err *err)
 {
-    cay_m_box m = { 0 };
-    cay__str_copy(m.id, sizeof m.id, prefix);
+    cay_m_box m = cay__link_of(prefix);
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     CAY_TRY(cay__link_begin(&n->link, call, CAY__LINK_ASK(CAY_MSG_LIST, m), &r, &sock, err));

@@ -54,10 +54,9 @@ void cay__link_open(cay__link *l, int (*dial)(void *, const cay_call *, int *, c
 
 static void drop_idle(cay__link *l)
 {
-    pthread_mutex_lock(&l->lock);
+    CAY_LOCK(&l->lock);
     while (l->nidle > 0)
         close(l->idle[--l->nidle]);
-    pthread_mutex_unlock(&l->lock);
 }
 
 void cay__link_close(cay__link *l)
@@ -68,13 +67,11 @@ void cay__link_close(cay__link *l)
 
 void cay__link_give(cay__link *l, int sock)
 {
-    pthread_mutex_lock(&l->lock);
-    if (l->nidle < CAY__LINK_IDLE) {
+    CAY_LOCK(&l->lock);
+    if (l->nidle < CAY__LINK_IDLE)
         l->idle[l->nidle++] = sock;
-        sock = -1;
-    }
-    pthread_mutex_unlock(&l->lock);
-    cay__close_fd(&sock);
+    else
+        cay__close_fd(&sock);
 }
 
 static int acquire_connection(cay__link *l, const cay_call *call, int *sock, cay_err *err)
@@ -316,8 +313,7 @@ int cay__link_call(cay__link *l, const cay_call *call, const cay__link_ask *ask,
 int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type,
                   cay__reply *out, cay_err *err)
 {
-    cay_m_box m = { .a = 0 };
-    cay__str_copy(m.id, sizeof m.id, box);
+    cay_m_box m = cay__link_of(box);
     return cay__link_call(l, call, CAY__LINK_ASK(type, m), out, err);
 }
 
@@ -325,10 +321,9 @@ int cay__link_session(cay__link *l, const char *box, const cay_call *call, const
                       int *sock, cay_err *err)
 {
     int sv[2];
-    cay_m_box m = { 0 };
+    cay_m_box m = cay__link_of(box);
     CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), err, "session socket");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    cay__str_copy(m.id, sizeof m.id, box);
     CAY_TRY(cay__link_call(l, call,
                            CAY__LINK_ASK(CAY_MSG_SESSION, m, .tail = user,
                                          .tail_len = strlen(CAY_OR(user, "")), .fds = &theirs,

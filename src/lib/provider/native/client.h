@@ -12,6 +12,7 @@
  */
 #pragma once
 #include <base/buf.h>
+#include <base/str.h>
 #include <lib/provider/provider.h>
 #include <proto/keeper.h>
 #include <pthread.h>
@@ -80,6 +81,13 @@ typedef struct cay__reply {
 int cay__link_call(cay__link *l, const cay_call *call, const cay__link_ask *ask, cay__reply *out,
                    cay_err *err);
 
+/* The body of one that is about a box alone; prefix: a whole id, or its beginning. */
+static inline cay_m_box cay__link_of(const char *prefix)
+{
+    cay_m_box m = { 0 };
+    CAY_COPY(m.id, prefix);
+    return m;
+}
 /* A request about a box, by its id alone. out may be NULL. */
 int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type,
                   cay__reply *out, cay_err *err);
@@ -124,6 +132,8 @@ typedef struct cay__kept {
     const char *tag, *command, *user;
     cay_pair *labels; /* the callback's to free() */
 } cay__kept;
+/* "NAME=VALUE" of each with its NUL; how many. */
+uint32_t cay__env_add(cay__buf *b, const cay_pair *env);
 /* Labels travel as key NUL value NUL …. Back from there whatever came is made into pairs; free()
  * takes all of it. */
 void cay__labels_add(cay__buf *b, const cay_pair *labels);

@@ -14,10 +14,8 @@
 
 enum { ABOVE = 40, AGAIN_MS = 10000 };
 
-/* Its descriptors by way of numbers that none of them has: dup2 onto itself would leave
- * close-on-exec. */
-static int spawn_clone(const char *path, const char *const argv[], const int *fds, size_t n,
-                       int *pid, cay_err *err)
+int cay__native_program(const char *path, const char *const argv[], char *const env[],
+                        const int *fds, int first, size_t n, pid_t *pid)
 {
     posix_spawn_file_actions_t acts;
     posix_spawnattr_t attr;
@@ -30,28 +28,23 @@ static int spawn_clone(const char *path, const char *const argv[], const int *fd
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    /* By way of numbers that none of them has: dup2 onto itself would leave close-on-exec. */
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (fds[i] < 0)
-            high[i] = -1;
+            continue;
+        high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
+        if (high[i] < 0)
+            rc = errno;
         else
-            high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
-        if (fds[i] >= 0) {
-            if (high[i] < 0)
-                rc = errno;
-            else
-                rc = posix_spawn_file_actions_adddup2(&acts, high[i], CLONE_HOME + (int)i);
-        }
+            rc = posix_spawn_file_actions_adddup2(&acts, high[i], first + (int)i);
     }
     if (rc == 0)
-        rc = posix_spawn(pid, path, &acts, &attr, (char *const *)argv, environ);
+        rc = posix_spawnp(pid, path, &acts, &attr, (char *const *)argv, env);
     CAY_EACH(it, high)
         cay__close_fd(it);
     posix_spawn_file_actions_destroy(&acts);
     posix_spawnattr_destroy(&attr);
-    errno = rc;
-    if (rc)
-        return cay_fail_sys(err, "start %s", path);
-    return 0;
+    return rc;
 }
 
 /* A late or canceled call ends it: it takes back what it began, and the sandbox goes on. */
@@ -77,8 +70,8 @@ static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec
     hand_ask ask = { .verb = HAND_CLONE, .op = spec->how == CAY_SNAP_STOP };
     CAY_AUTOFD in = -1, out = -1, leash = -1;
     int fds[2];
-    cay__str_copy(ask.name, sizeof ask.name, b->base.id);
-    cay__str_copy(ask.more, sizeof ask.more, spec->layer);
+    CAY_COPY(ask.name, b->base.id);
+    CAY_COPY(ask.more, spec->layer);
     CAY_TRY_SYS(pipe2(fds, O_CLOEXEC), err, "start cay-clone");
     in = fds[0];
     out = fds[1];
@@ -106,7 +99,10 @@ static int try_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
     CAY_TRY_SYS(pipe2(fds, O_CLOEXEC), err, "start cay-clone");
     in = fds[0];
     out = fds[1];
-    CAY_TRY(spawn_clone(program, argv, (int[]){ b->n->home_fd, keeper, out, user }, 4, &pid, err));
+    errno = cay__native_program(program, argv, environ, (int[]){ b->n->home_fd, keeper, out, user },
+                                CLONE_HOME, 4, &pid);
+    if (errno)
+        return cay_fail_sys(err, "start %s", program);
     cay__close_fd(&out);
     cay__close_fd(&keeper); /* its end is how the keeper learns of cay-clone's */
     return await_clone(in, pid, call, a, err);

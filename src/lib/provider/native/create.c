@@ -33,7 +33,7 @@ static int add_target(cay__buf *b, const char *t, cay_err *err)
             err, CAY_EINVAL, "grant_target",
             "grant target %s: give an absolute path below /, at most 255 bytes, without ..",
             CAY_OR(t, "(none)"));
-    cay__buf_add(b, t, strlen(t) + 1);
+    cay__buf_cstr(b, t);
     return 0;
 }
 
@@ -54,31 +54,28 @@ static int fill_tail(cay__buf *b, const cay_box_spec *spec, const char *user, ca
             return cay_fail_why(err, CAY_EINVAL, "layer_name",
                                 "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -", *layer);
         names += strlen(*layer) + 1;
-        cay__buf_add(b, *layer, strlen(*layer) + 1);
+        cay__buf_cstr(b, *layer);
     }
     if (spec->nlayers >= CAY_STACK_MAX || names > LAYER_NAMES_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "stack_full",
                             "%zu layers: a sandbox stands on at most %d; let them be merged",
                             spec->nlayers, CAY_STACK_MAX - 1);
     char who[2 * 64 + 2];
-    if (c->process.group && !cay__str_join(who, sizeof who, user, ":", c->process.group,
-                                           NULL)) /* as daemon/init/user.c reads it */
+    if (c->process.group &&
+        !CAY_JOIN(who, user, ":", c->process.group)) /* as daemon/init/user.c reads it */
         return cay_fail_why(err, CAY_EINVAL, "user_invalid",
                             "user %.64s with group %.64s: too long", user, c->process.group);
     const char *fields[] = { c->process.group ? who : user,
                              CAY_OR(c->process.workdir, "/workspace"), CAY_OR(c->hostname, ""),
                              "" };
     CAY_EACH(field, fields)
-        cay__buf_add(b, *field, strlen(*field) + 1);
-    for (const cay_pair *e = c->process.env; e && e->key; e++) {
+        cay__buf_cstr(b, *field);
+    for (const cay_pair *e = c->process.env; e && e->key; e++)
         if (!*e->key || strchr(e->key, '='))
             return cay_fail_why(
                 err, CAY_EINVAL, "env_key",
                 "environment variable %s: a name is not empty and has no =", e->key);
-        cay__buf_str(b, e->key);
-        cay__buf_str(b, "=");
-        cay__buf_add(b, CAY_OR(e->value, ""), strlen(CAY_OR(e->value, "")) + 1);
-    }
+    cay__env_add(b, c->process.env);
     cay__services_wire(b, spec, spec->services_wait || c->net.policy,
                        false); /* what they may reach is settled before they start */
     if (b->full)
@@ -118,8 +115,7 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
     for (size_t i = 0; i < spec->files.nvolumes; i++) {
         const cay_volume_use *v = &spec->files.volumes[i];
         uint32_t bit = 1u << ((spec->from.directory != NULL) + spec->files.ngrants + i);
-        if (!cay__volume_name(v->name) ||
-            !cay__str_join(path, sizeof path, "volumes/", v->name, NULL))
+        if (!cay__volume_name(v->name) || !CAY_JOIN(path, "volumes/", v->name))
             return cay_fail_why(err, CAY_EINVAL, "volume_name", "\"%.60s\" is no volume's name",
                                 v->name);
         int fd = openat(n->home_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -280,7 +276,7 @@ static int fill_request(cay__native *n, const char *id, const cay_box_spec *spec
     const cay_create *c = spec->create;
     bool image = c->from.template_ && !strcmp(c->from.template_, "image");
     CAY_TRY(check_request(n, spec, image, err));
-    cay__str_copy(m->id, sizeof m->id, id);
+    CAY_COPY(m->id, id);
     m->flags = CAY_FLAG_IF(c->life.ephemeral, CAY_CREATE_EPHEMERAL) |
                CAY_FLAG_IF(c->isolation.no_pin, CAY_CREATE_NO_PIN) |
                CAY_FLAG_IF(c->life.durable, CAY_CREATE_DURABLE) |
@@ -308,7 +304,7 @@ static int fill_request(cay__native *n, const char *id, const cay_box_spec *spec
 static cay__nbox *new_box(cay__native *n, const char *id, const cay_create *c)
 {
     cay__nbox *b = cay__nbox_new(n, id);
-    cay__str_copy(b->user, sizeof b->user, CAY_OR(c->process.user, ""));
+    CAY_COPY(b->user, CAY_OR(c->process.user, ""));
     return b;
 }
 

@@ -5,6 +5,8 @@
 #include <lib/sandbox/limits.h>
 #include <lib/sandbox/sandbox.h>
 
+CAY_DEFINE_AUTO(cay__native, cay__native_close)
+
 static void drop_native(cay_sandbox *sb)
 {
     void *box = atomic_exchange(&sb->box, NULL);
@@ -27,36 +29,29 @@ static cay_sandbox *create_handle(cay__native *n, cay__nbox *b)
 
 int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out, cay_err *err)
 {
-    cay__native *n;
+    CAY_AUTOPTR(cay__native) n = NULL;
     cay__nbox *b = NULL;
     cay__look l = { .n = 0 };
     CAY_TRY(cay__native_open(home, NULL, &n, err));
-    int rc;
     if (strlen(id_prefix) > CAY_ID_LEN)
-        rc = cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix);
-    else
-        rc = cay__native_meet(n, NULL, err);
-    if (rc == 0)
-        rc = cay__nbox_look_up(n, NULL, id_prefix, &l, err);
-    if (rc == 0 && l.n == 0)
-        rc = cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no running sandbox %s", id_prefix);
-    else if (rc == 0 && l.n > 1)
-        rc = cay_fail_why(err, CAY_EINVAL, "id_ambiguous",
-                          "%s could be any of %d sandboxes: give more of the id", id_prefix, l.n);
-    if (rc == 0)
-        rc = cay__nbox_seen(n, &l, id_prefix, &b, err);
-    if (rc < 0) {
-        cay__native_close(n);
-        return rc;
-    }
-    *out = create_handle(n, b);
+        return cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix);
+    CAY_TRY(cay__native_meet(n, NULL, err));
+    CAY_TRY(cay__nbox_look_up(n, NULL, id_prefix, &l, err));
+    if (l.n == 0)
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no running sandbox %s",
+                            id_prefix);
+    if (l.n > 1)
+        return cay_fail_why(err, CAY_EINVAL, "id_ambiguous",
+                            "%s could be any of %d sandboxes: give more of the id", id_prefix, l.n);
+    CAY_TRY(cay__nbox_seen(n, &l, id_prefix, &b, err));
+    *out = create_handle(CAY_STEAL(n), b);
     return 0;
 }
 
 int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_sandbox **out,
                                  cay_err *err)
 {
-    cay__native *n;
+    CAY_AUTOPTR(cay__native) n = NULL;
     cay__nbox *b;
     char id[CAY_ID_LEN + 1];
     cay_create s = *spec;
@@ -65,14 +60,9 @@ int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_s
     cay__id_make(id, 'c');
     CAY_TRY(cay__native_open(home, NULL, &n, err));
     n->lazy = true;
-    int rc = cay__create_check(&box, n->home_fd, n->run, err);
-    if (rc == 0)
-        rc = cay__nbox_create(n, NULL, id, &box, false, &b, err);
-    if (rc < 0) {
-        cay__native_close(n);
-        return rc;
-    }
-    *out = create_handle(n, b);
+    CAY_TRY(cay__create_check(&box, n->home_fd, n->run, err));
+    CAY_TRY(cay__nbox_create(n, NULL, id, &box, false, &b, err));
+    *out = create_handle(CAY_STEAL(n), b);
     return 0;
 }
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "disk.h"
+#include "native.h"
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fsop.h>
 #include <base/image.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
 #define BLOCK   4096u
 #define JOURNAL 4u /* MiB; the least: after a power cut a mount makes it whole */
 #define NAME    "image"
-enum { IMAGE_FD = 3, ABOVE = 40, TRIES = 3, GONE_MS = 5000 };
+enum { TRIES = 3, GONE_MS = 5000 };
 
 static const char *find_mkfs(void)
 {
@@ -31,48 +30,31 @@ bool cay__disk_there(void)
 static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
 {
     char count[21], size[24], *env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL };
-    snprintf(size, sizeof size, "size=%u", JOURNAL);
-    char *argv[] = { "mkfs.ext4",
-                     "-q",
-                     "-F",
-                     "-b",
-                     "4096",
-                     "-I",
-                     "256",
-                     "-m",
-                     "0",
-                     "-N",
-                     cay__str_u64(count, inodes),
-                     "-E",
-                     "lazy_itable_init=1,nodiscard",
-                     journal ? "-J" : "-O",
-                     journal ? size : "^has_journal",
-                     "/proc/self/fd/3",
-                     NULL };
-    posix_spawn_file_actions_t acts;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    int pid, status = 0;
-    CAY_AUTOFD high = fcntl(image, F_DUPFD_CLOEXEC, ABOVE);
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&acts);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    for (int fd = 0; fd < 3; fd++)
-        posix_spawn_file_actions_addopen(&acts, fd, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&acts, high, IMAGE_FD);
-    int rc;
-    if (high < 0)
-        rc = errno;
-    else
-        rc = posix_spawn(&pid, find_mkfs(), &acts, &attr, argv, env);
-    posix_spawn_file_actions_destroy(&acts);
-    posix_spawnattr_destroy(&attr);
-    errno = rc;
-    if (rc)
+    CAY_FORMAT(size, "size=%u", JOURNAL);
+    const char *argv[] = { "mkfs.ext4",
+                           "-q",
+                           "-F",
+                           "-b",
+                           "4096",
+                           "-I",
+                           "256",
+                           "-m",
+                           "0",
+                           "-N",
+                           cay__str_u64(count, inodes),
+                           "-E",
+                           "lazy_itable_init=1,nodiscard",
+                           journal ? "-J" : "-O",
+                           journal ? size : "^has_journal",
+                           "/proc/self/fd/3",
+                           NULL };
+    pid_t pid;
+    int status = 0;
+    CAY_AUTOFD null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    CAY_TRY_SYS(null, err, "start mkfs.ext4");
+    errno =
+        cay__native_program(find_mkfs(), argv, env, (int[]){ null, null, null, image }, 0, 4, &pid);
+    if (errno)
         return cay_fail_sys(err, "start mkfs.ext4");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
@@ -88,8 +70,7 @@ static int mount_image(int image, int *mnt, cay_err *err)
 {
     const char *step;
     int fd = cay__image_mount(image, &step);
-    if (fd < 0)
-        return cay_fail_sys(err, "disk image: %s", step);
+    CAY_TRY_SYS(fd, err, "disk image: %s", step);
     *mnt = fd;
     return 0;
 }
@@ -151,7 +132,7 @@ static int set_spare(int mnt, cay_err *err)
 static int box_dir(int home_fd, const char *id, bool make)
 {
     char path[48];
-    cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
+    CAY_JOIN(path, "sandboxes/", id);
     if (make && mkdirat(home_fd, path, 0711) < 0 && errno != EEXIST)
         return -1;
     return openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -172,8 +153,7 @@ int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool e
         image = openat(home_fd, "sandboxes", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     else if ((dir = box_dir(home_fd, id, true)) >= 0)
         image = openat(dir, NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (image < 0)
-        return cay_fail_sys(err, "make a disk image for %s", id);
+    CAY_TRY_SYS(image, err, "make a disk image for %s", id);
     CAY_FAULT("disk.image");
     CAY_AUTOFD at = -1;
     int rc = format_image(image, limits, !ephemeral, &at, err);
@@ -192,8 +172,7 @@ int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *
 {
     CAY_AUTOFD dir = box_dir(home_fd, id, false);
     CAY_AUTOFD image = dir < 0 ? -1 : openat(dir, NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC), at = -1;
-    if (image < 0)
-        return cay_fail_sys(err, "open the disk image of %s", id);
+    CAY_TRY_SYS(image, err, "open the disk image of %s", id);
     /* Its former life may still be on the way out, and holds what is about to be removed: a full
      * disk has no other room for the next one. */
     let_go(image);
@@ -239,8 +218,7 @@ int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_
     CAY_AUTOFD image = openat(home_fd, fresh, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                               0600),
                at = -1;
-    if (image < 0)
-        return cay_fail_sys(err, "make a disk image");
+    CAY_TRY_SYS(image, err, "make a disk image");
     CAY_FAULT("disk.volume.image");
     int rc = format_image(image, &(cay_limits){ .disk = bytes, .inodes = CAY_UNLIMITED }, true, &at,
                           err);

@@ -82,8 +82,8 @@ int cay__nf_getxattr(void *box, const cay_call *call, const char *path, const ch
 
 typedef struct walker {
     int (*name)(const char *, void *);
-    int (*entry)(const cay_dirent *, void *);
-    int (*match)(const cay_match *, void *);
+    cay_dirent_fn *entry;
+    cay_match_fn *match;
     void *arg;
     uint64_t left; /* of what was asked for; a worker that sends more lies */
     int stop;
@@ -120,8 +120,8 @@ static int take_name(cay__ses_rd *r, void *arg)
     return record_stop(w, w->name(w->path, w->arg));
 }
 
-int cay__nf_listxattr(void *box, const cay_call *call, const char *path,
-                      int (*fn)(const char *, void *), void *arg, cay_err *err)
+int cay__nf_listxattr(void *box, const cay_call *call, const char *path, cay__on_id *fn, void *arg,
+                      cay_err *err)
 {
     return walk_entries(box, call, CAY__SES_ASK(LISTXATTR, "attributes of", .path = path),
                         (walker){ .name = fn, .arg = arg }, take_name, err);
@@ -167,14 +167,14 @@ static int take_entry(cay__ses_rd *r, void *arg)
 }
 
 int cay__nf_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
-                     int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+                     cay_dirent_fn *fn, void *arg, cay_err *err)
 {
     return walk_entries(box, call, CAY__SES_ASK(LIST, "list", .path = path, .a = depth),
                         (walker){ .entry = fn, .arg = arg }, take_entry, err);
 }
 
 int cay__nf_glob(void *box, const cay_call *call, const char *base, const char *pattern,
-                 int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+                 cay_dirent_fn *fn, void *arg, cay_err *err)
 {
     int rc = walk_entries(box, call, CAY__SES_ASK(GLOB, "glob in", .path = base, .second = pattern),
                           (walker){ .entry = fn, .arg = arg }, take_entry, err);
@@ -198,7 +198,7 @@ static int take_match(cay__ses_rd *r, void *arg)
 }
 
 int cay__nf_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
-                 int (*fn)(const cay_match *, void *), void *arg, cay_err *err)
+                 cay_match_fn *fn, void *arg, cay_err *err)
 {
     const char *include = CAY_OR(spec->include, "");
     uint64_t max = CAY_OR(spec->max, 10000);

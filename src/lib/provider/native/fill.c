@@ -41,8 +41,7 @@ static int send_file(stream *o, const cay_fill_item *it, cay_err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            if (n < 0)
-                return cay_fail_sys(err, "write %s: read its source", it->path);
+            CAY_TRY_SYS(n, err, "write %s: read its source", it->path);
             return cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
                                 "write %s: its source became shorter", it->path);
         }

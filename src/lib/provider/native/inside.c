@@ -14,8 +14,8 @@
 enum { PORTS_MAX = 1 << 16, PROCS_MAX = 1 << 20 };
 
 typedef struct lister {
-    int (*port)(const cay_port *, void *);
-    int (*proc)(const cay_proc_info *, void *);
+    cay_port_fn *port;
+    cay_proc_info_fn *proc;
     void *arg;
     int stop;
     size_t left;
@@ -38,8 +38,7 @@ static int take_port(cay__ses_rd *r, void *arg)
     return 0;
 }
 
-int cay__nf_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg,
-                  cay_err *err)
+int cay__nf_ports(void *box, const cay_call *call, cay_port_fn *fn, void *arg, cay_err *err)
 {
     lister l = { .port = fn, .arg = arg, .left = PORTS_MAX };
     return cay__ses_stream(box, call, CAY__SES_ASK(PORTS, "list ports"), take_port, &l, &l.stop,
@@ -73,8 +72,7 @@ static int take_proc(cay__ses_rd *r, void *arg)
     return 0;
 }
 
-int cay__nf_ps(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg,
-               cay_err *err)
+int cay__nf_ps(void *box, const cay_call *call, cay_proc_info_fn *fn, void *arg, cay_err *err)
 {
     lister l = { .proc = fn, .arg = arg, .left = PROCS_MAX };
     return cay__ses_stream(box, call, CAY__SES_ASK(PS, "list processes"), take_proc, &l, &l.stop,
@@ -111,7 +109,7 @@ static bool socket_ok(const cay__sessions *s, int fd, int family)
     return setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof off) == 0;
 }
 
-static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, cay_err *err)
+int cay__connect_loopback(const cay_call *call, int fd, int family, uint16_t port, cay_err *err)
 {
     struct sockaddr_in a4 = { .sin_family = AF_INET,
                               .sin_port = htons(port),
@@ -151,7 +149,7 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
 static int take_turn(cay__sessions *s, const cay_call *call, const char *what, cay_err *err)
 {
     int rc = 0;
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     while (s->connecting >= CAY__SESSIONS_IDLE && (rc = cay__call_check(call, what, err)) == 0) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -161,23 +159,21 @@ static int take_turn(cay__sessions *s, const cay_call *call, const char *what, c
         pthread_cond_timedwait(&s->turn, &s->lock, &until);
     }
     s->connecting += rc == 0;
-    pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
 static void end_turn(cay__sessions *s)
 {
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     s->connecting--;
     pthread_cond_signal(&s->turn);
-    pthread_mutex_unlock(&s->lock);
 }
 
 static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int by, int *out,
                       cay_err *err)
 {
     char what[32], num[21];
-    cay__str_join(what, sizeof what, "port ", cay__str_u64(num, port), NULL);
+    CAY_JOIN(what, "port ", cay__str_u64(num, port));
     cay__ses_ask ask = { .op = CAY_SES_CONNECT, .what = what, .a = port, .b = (uint64_t)by };
     cay_ses_rep buf = { 0 }, *rep = NULL;
     CAY_AUTOFD fd = -1;
@@ -187,7 +183,7 @@ static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int
     CAY_TRY(rc);
     if (fd < 0 || (rep->a != AF_INET && rep->a != AF_INET6) || !socket_ok(s, fd, (int)rep->a))
         return cay__ses_lied(&ask, err);
-    CAY_TRY(connect_lo(call, fd, (int)rep->a, port, err));
+    CAY_TRY(cay__connect_loopback(call, fd, (int)rep->a, port, err));
     *out = CAY_STEAL_FD(fd);
     return 0;
 }

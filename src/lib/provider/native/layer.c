@@ -159,10 +159,7 @@ static bool copy_entry(int from, const char *name, int to, unsigned depth)
                copy_file(from, name, to, st.st_mode);
     if (!S_ISDIR(st.st_mode) || !(st.st_mode & 0005) || depth > 8)
         return true;
-    int in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = NULL;
-    if (in >= 0)
-        d = fdopendir(in);
+    CAY_AUTODIR *d = cay__dir_open(from, name);
     if (!d)
         return true;
     bool ok = put_dir(to, name, 0755);
@@ -170,10 +167,8 @@ static bool copy_entry(int from, const char *name, int to, unsigned depth)
     if (ok)
         out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     ok = out >= 0;
-    for (struct dirent *e; ok && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            ok = copy_entry(dirfd(d), e->d_name, out, depth + 1);
-    closedir(d);
+    for (struct dirent *e; ok && (e = cay__dir_next(d));)
+        ok = copy_entry(dirfd(d), e->d_name, out, depth + 1);
     return ok;
 }
 
@@ -198,24 +193,23 @@ static bool copy_path(int etc, int out, const char *path)
 static bool copy_etc(int out)
 {
     int etc = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = NULL;
+    CAY_AUTODIR *d = NULL;
     if (etc >= 0)
         d = fdopendir(etc);
     if (!d)
         return false;
-    bool ok = true;
-    for (size_t i = 0; ok && i < CAY_LEN(wanted); i++) {
-        if (!strchr(wanted[i], '*')) {
-            ok = copy_path(etc, out, wanted[i]);
+    CAY_EACH(name, wanted) {
+        if (!strchr(*name, '*')) {
+            if (!copy_path(etc, out, *name))
+                return false;
             continue;
         }
         rewinddir(d);
-        for (struct dirent *e; ok && (e = readdir(d));)
-            if (fnmatch(wanted[i], e->d_name, FNM_PERIOD) == 0)
-                ok = copy_entry(etc, e->d_name, out, 0);
+        for (struct dirent *e; (e = readdir(d));)
+            if (fnmatch(*name, e->d_name, FNM_PERIOD) == 0 && !copy_entry(etc, e->d_name, out, 0))
+                return false;
     }
-    closedir(d);
-    return ok;
+    return true;
 }
 
 /* The host's links into /usr; a host whose /bin is a directory of its own is not merged, and cannot
@@ -226,7 +220,7 @@ static int host_links(int at, cay_err *err)
     char path[16], target[64];
     CAY_EACH(name, names) {
         struct stat st;
-        cay__str_join(path, sizeof path, "/", *name, NULL);
+        CAY_JOIN(path, "/", *name);
         if (lstat(path, &st) < 0)
             continue;
         ssize_t n = readlink(path, target, sizeof target - 1);
@@ -287,7 +281,7 @@ static void layer_name(int home_fd, char *name, size_t cap)
     } key;
     char text[9];
     memset(&key, 0, sizeof key);
-    cay__str_copy(key.version, sizeof key.version, VERSION);
+    CAY_COPY(key.version, VERSION);
     key.root = geteuid() == 0 || cay__hand_there(home_fd);
     for (size_t i = 0; i < CAY_LEN(watched); i++) {
         struct stat st;
@@ -315,14 +309,13 @@ static int make_layer(int home_fd, const char *path, int (*fill_it)(int at, cay_
     while (gate >= 0 && flock(gate, LOCK_EX) < 0)
         if (errno != EINTR)
             return cay_fail_sys(err, "lock layers/");
-    if (gate < 0)
-        return cay_fail_sys(err, "open layers/");
+    CAY_TRY_SYS(gate, err, "open layers/");
     if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     cay__id_make(id, 'l');
     /* Below a directory that nobody else may enter, until it is whole. */
-    cay__str_join(shut, sizeof shut, "layers/.new-", id, NULL);
-    cay__str_join(fresh, sizeof fresh, shut, "/t", NULL);
+    CAY_JOIN(shut, "layers/.new-", id);
+    CAY_JOIN(fresh, shut, "/t");
     if (mkdirat(home_fd, shut, 0700) < 0 || mkdirat(home_fd, fresh, 0755) < 0)
         return cay_fail_sys(err, "make %s", fresh);
     CAY_AUTOFD at = cay__fd_openat2(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
@@ -350,7 +343,7 @@ static int provide_layer(int home_fd, char *name, size_t cap, uint32_t which,
 {
     char path[128];
     struct stat st;
-    cay__str_join(path, sizeof path, "layers/", name, NULL);
+    CAY_JOIN(path, "layers/", name);
     if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     if (!cay__hand_there(home_fd))

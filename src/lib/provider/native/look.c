@@ -19,7 +19,7 @@ typedef struct cay__news {
 
 static cay__news *news_of(cay__native *n)
 {
-    pthread_mutex_lock(&n->lock);
+    CAY_LOCK(&n->lock);
     if (!n->news) {
         n->news = cay__alloc(sizeof *n->news);
         n->news->sock = -1;
@@ -27,7 +27,6 @@ static cay__news *news_of(cay__native *n)
         n->news->nlayers = cay__native_box_walls(&n->hello, 0, n->news->layers[0], CAY__WALLS_MAX);
         cay__native_box_walls(&n->hello, CAY_CREATE_DISK, n->news->layers[1], CAY__WALLS_MAX);
     }
-    pthread_mutex_unlock(&n->lock);
     return n->news;
 }
 
@@ -79,7 +78,7 @@ static int ask_rest(int sock, const char *const *ids, size_t from, size_t n, cay
         struct iovec io[2] = { { &head, sizeof head }, { &m, sizeof m } };
         if (!ids[i])
             continue;
-        cay__str_copy(m.id, sizeof m.id, ids[i]);
+        CAY_COPY(m.id, ids[i]);
         CAY_TRY_SYS(cay__fd_sendv(sock, io, 2, NULL, 0, MSG_DONTWAIT), err,
                     "ask the keeper for %zu sandboxes", n);
     }
@@ -91,7 +90,6 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
                      cay_err *err)
 {
     cay__native *me = self;
-    cay_m_box m = { 0 };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
     size_t i = 0;
@@ -101,7 +99,7 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
         return 0;
     CAY_TRY(cay__native_meet(me, call, err));
     const looking l = { me, news_of(me), fn, arg };
-    cay__str_copy(m.id, sizeof m.id, ids[i]);
+    cay_m_box m = cay__link_of(ids[i]);
     /* the first also finds a keeper that answers */
     CAY_TRY(cay__link_begin(&me->link, call, CAY__LINK_ASK(CAY_MSG_LIST, m), &r, &sock, err));
     CAY_TRY(ask_rest(sock, ids, i + 1, n, err));
@@ -140,9 +138,8 @@ int cay__native_version(void *self, uint64_t *out, cay_err *err)
     cay__native *n = self;
     CAY_TRY(cay__native_meet(n, NULL, err));
     cay__news *s = news_of(n);
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     int rc = drain_events(n, s, err);
     *out = s->count;
-    pthread_mutex_unlock(&s->lock);
     return rc;
 }

@@ -97,7 +97,11 @@ CAY__PROVIDES(purge) cay__native_purge;
 /* start.c: a connection to the keeper that runs, or -1: none is started. */
 int cay__native_knock(const cay__native *n);
 
-/* clone.c: a snapshot while processes run. */
+/* clone.c: starts a program, found by PATH, with no signal blocked or ignored and these descriptors
+ * (-1: none; at most 4) as first, first + 1, …; an errno, or 0. */
+int cay__native_program(const char *path, const char *const argv[], char *const env[],
+                        const int *fds, int first, size_t n, pid_t *pid);
+/* A snapshot while processes run. */
 int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
                     cay_err *err);
 

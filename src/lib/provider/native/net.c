@@ -75,7 +75,7 @@ int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t p
                     .flags = CAY_FLAG_IF(implicit, CAY_NET_IMPLICIT) };
     CAY_AUTOFD fd = -1;
     cay__reply r = { .fd = &fd };
-    if (!cay__str_copy(m.name, sizeof m.name, host))
+    if (!CAY_COPY(m.name, host))
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "a host name has at most 253 bytes");
     CAY_TRY(ask_net(box, call, &m, NULL, 0, &r, err));
     if (fd < 0)

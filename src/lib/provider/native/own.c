@@ -7,11 +7,10 @@
 
 void cay__nbox_own(cay__nbox *b, int sock)
 {
-    pthread_mutex_lock(&b->n->own_lock);
+    CAY_LOCK(&b->n->own_lock);
     b->owner = sock;
     b->next_owned = b->n->owned;
     b->n->owned = b;
-    pthread_mutex_unlock(&b->n->own_lock);
 }
 
 /* A create of a box that is there is answered with it, and makes the asker its owner. */
@@ -38,23 +37,21 @@ static void claim_box(cay__nbox *b)
 void cay__nbox_claim_all(void *native)
 {
     cay__native *n = native;
-    pthread_mutex_lock(&n->own_lock);
+    CAY_LOCK(&n->own_lock);
     for (cay__nbox *b = n->owned; b; b = b->next_owned)
         claim_box(b);
-    pthread_mutex_unlock(&n->own_lock);
 }
 
 void cay__nbox_disown(cay__nbox *b)
 {
     if (b->owner < 0)
         return;
-    pthread_mutex_lock(&b->n->own_lock);
+    CAY_LOCK(&b->n->own_lock);
     for (cay__nbox **p = &b->n->owned; *p; p = &(*p)->next_owned)
         if (*p == b) {
             *p = b->next_owned;
             break;
         }
     claim_box(b); /* a keeper that does not know us would never hear that we are done */
-    pthread_mutex_unlock(&b->n->own_lock);
     cay__close_fd(&b->owner);
 }

@@ -61,28 +61,26 @@ size_t cay__native_box_walls(const cay_m_hello *h, uint32_t flags, cay_wall *out
 size_t cay__native_walls(const cay_m_hello *h, cay_wall *out, size_t max)
 {
     size_t n = 0;
-    for (size_t i = 0; i < CAY_LEN(table) && n < max; i++) {
-        bool on = !table[i].bit || (h->features & table[i].bit);
-        if (on)
-            out[n++] = (cay_wall){ table[i].name, "on", "", "" };
-        else
-            out[n++] = (cay_wall){ table[i].name, table[i].absent, table[i].why, table[i].remedy };
-        if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_NAT))
-            out[n - 1] =
-                (cay_wall){ table[i].name, "on", "by nat redirect: the kernel has no tproxy", "" };
-        else if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_PORTS))
-            out[n - 1] = (cay_wall){ table[i].name, "soft",
-                                     "by a listener for each port: the kernel has no nftables; a "
-                                     "policy names 8 ports at most",
-                                     table[i].remedy };
-        else if (!on && table[i].bit == CAY_FEAT_NFT && !(h->features & CAY_FEAT_NET_TRIED))
-            out[n - 1] =
-                (cay_wall){ table[i].name, "on", "tried when the first sandbox is made", "" };
-        else if (!on && table[i].bit == CAY_FEAT_QUOTA && (h->features & CAY_FEAT_IMAGE))
-            out[n - 1] = (cay_wall){ table[i].name, "on",
-                                     "by a disk image of its own for who requires it (--require "
-                                     "disk-quota); else soft: measured every few seconds",
-                                     "" };
+    CAY_EACH(row, table) {
+        cay_wall w = { row->name, "on", "", "" };
+        bool on = !row->bit || (h->features & row->bit), nft = row->bit == CAY_FEAT_NFT;
+        if (n == max)
+            break;
+        if (!on && nft && (h->features & CAY_FEAT_NAT))
+            w.why = "by nat redirect: the kernel has no tproxy";
+        else if (!on && nft && (h->features & CAY_FEAT_PORTS))
+            w = (cay_wall){ row->name, "soft",
+                            "by a listener for each port: the kernel has no nftables; a policy "
+                            "names 8 ports at most",
+                            row->remedy };
+        else if (!on && nft && !(h->features & CAY_FEAT_NET_TRIED))
+            w.why = "tried when the first sandbox is made";
+        else if (!on && row->bit == CAY_FEAT_QUOTA && (h->features & CAY_FEAT_IMAGE))
+            w.why = "by a disk image of its own for who requires it (--require disk-quota); else "
+                    "soft: measured every few seconds";
+        else if (!on)
+            w = (cay_wall){ row->name, row->absent, row->why, row->remedy };
+        out[n++] = w;
     }
     if (n < max) {
         static const cay_wall ids[] = {

@@ -34,7 +34,7 @@ static nproc *proc_new(cay__link *l, const char *box)
     nproc *p = cay__alloc(sizeof *p);
     p->link = l;
     p->conn = p->first[0] = p->first[1] = -1;
-    cay__str_copy(p->box, sizeof p->box, box);
+    CAY_COPY(p->box, box);
     pthread_mutex_init(&p->lock, NULL);
     return p;
 }
@@ -93,11 +93,6 @@ static uint32_t flags_of(const cay_spawn *s)
     return f;
 }
 
-static void add_string(cay__buf *b, const char *s)
-{
-    cay__buf_add(b, CAY_OR(s, ""), strlen(CAY_OR(s, "")) + 1);
-}
-
 /* What may be done where, a letter before each path; proto/landlock.h has them. A list that is not
  * there is all of "/". */
 static void add_fence(const cay_fence *f, cay__buf *b)
@@ -120,31 +115,38 @@ static void add_fence(const cay_fence *f, cay__buf *b)
     };
     if (f->read || f->write)
         CAY_EACH(path, system)
-            add_string(b, *path);
+            cay__buf_cstr(b, *path);
     CAY_EACH(row, rows)
         for (const char *const *p = row->list; *p; p++) {
             cay__buf_str(b, row->letter);
-            add_string(b, *p);
+            cay__buf_cstr(b, *p);
         }
+}
+
+uint32_t cay__env_add(cay__buf *b, const cay_pair *env)
+{
+    uint32_t n = 0;
+    for (; env && env[n].key; n++) {
+        cay__buf_str(b, env[n].key);
+        cay__buf_str(b, "=");
+        cay__buf_cstr(b, env[n].value);
+    }
+    return n;
 }
 
 /* user, cwd, tag, argv…, env…, grants…: each with its NUL. */
 static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
 {
-    add_string(b, s->user);
-    add_string(b, s->cwd);
-    add_string(b, s->tag);
+    cay__buf_cstr(b, s->user);
+    cay__buf_cstr(b, s->cwd);
+    cay__buf_cstr(b, s->tag);
     if (s->shell) {
-        add_string(b, s->shell);
+        cay__buf_cstr(b, s->shell);
         m->argc = 1;
     }
     for (size_t i = 0; !s->shell && s->argv[i]; i++, m->argc++)
-        add_string(b, s->argv[i]);
-    for (const cay_pair *e = s->env; e && e->key; e++, m->envc++) {
-        cay__buf_str(b, e->key);
-        cay__buf_str(b, "=");
-        add_string(b, e->value);
-    }
+        cay__buf_cstr(b, s->argv[i]);
+    m->envc = cay__env_add(b, s->env);
     if (s->fence)
         add_fence(s->fence, b);
     m->blob = (uint32_t)b->len;
@@ -153,8 +155,8 @@ static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
 void cay__labels_add(cay__buf *b, const cay_pair *labels)
 {
     for (; labels && labels->key; labels++) {
-        add_string(b, labels->key);
-        add_string(b, labels->value);
+        cay__buf_cstr(b, labels->key);
+        cay__buf_cstr(b, labels->value);
     }
 }
 
@@ -273,9 +275,9 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
 
     cay__id_make(p->id, 'p');
     p->tty = spec->tty;
-    cay__str_copy(m.id, sizeof m.id, box);
-    cay__str_copy(m.proc, sizeof m.proc, p->id);
-    cay__str_copy(m.tag, sizeof m.tag, CAY_OR(spec->tag, ""));
+    CAY_COPY(m.id, box);
+    CAY_COPY(m.proc, p->id);
+    CAY_COPY(m.tag, CAY_OR(spec->tag, ""));
     make_title(spec, m.title, sizeof m.title);
     make_blob(spec, &blob, &m);
     if (blob.full || blob.len > CAY_BLOB_MAX)
@@ -305,8 +307,8 @@ static int find_process(cay__link *l, const char *box, const cay_call *call, con
     char tail[1024 + CAY_LABELS_MAX];
     cay_m_ref m = { .flags = CAY_SPAWN_WAIT };
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail };
-    cay__str_copy(m.id, sizeof m.id, box);
-    if (!cay__str_copy(m.ref, sizeof m.ref, ref))
+    CAY_COPY(m.id, box);
+    if (!CAY_COPY(m.ref, ref))
         return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %.60s: no such process",
                             ref);
     CAY_TRY(cay__link_begin(l, call, CAY__LINK_ASK(CAY_MSG_PROC_FIND, m), &r, conn, err));
@@ -513,7 +515,7 @@ int cay__proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err
         pthread_mutex_lock(&p->lock);
         int rc = poll_exit(p, call, err);
         /* Another thread may take the exit and give the connection away: wait on a copy. */
-        int fd = -1;
+        CAY_AUTOFD fd = -1;
         if (rc == 1)
             fd = fcntl(p->conn, F_DUPFD_CLOEXEC, 3);
         if (rc == 0)
@@ -521,47 +523,38 @@ int cay__proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err
         pthread_mutex_unlock(&p->lock);
         if (rc <= 0)
             return rc;
-        if (fd < 0)
-            return cay_fail_sys(err, "dup");
-        rc = cay__call_wait(call, fd, POLLIN, "wait", err);
-        close(fd);
-        CAY_TRY(rc);
+        CAY_TRY_SYS(fd, err, "dup");
+        CAY_TRY(cay__call_wait(call, fd, POLLIN, "wait", err));
     }
 }
 
 int cay__proc_exit_fd(void *proc, cay_err *err)
 {
     nproc *p = proc;
-    pthread_mutex_lock(&p->lock);
+    CAY_LOCK(&p->lock);
     if (p->told && !p->ended)
         keep_exit(p, &p->early);
     if (p->conn < 0)
         p->conn = eventfd(1, EFD_CLOEXEC); /* it has ended, and its connection serves others */
     p->exposed = true;
-    int fd = p->conn;
-    pthread_mutex_unlock(&p->lock);
-    if (fd < 0)
-        return cay_fail_sys(err, "eventfd");
-    return fd;
+    CAY_TRY_SYS(p->conn, err, "eventfd");
+    return p->conn;
 }
 
 unsigned cay__proc_breaks(void *proc)
 {
     nproc *p = proc;
-    pthread_mutex_lock(&p->lock);
-    unsigned n = p->breaks;
-    pthread_mutex_unlock(&p->lock);
-    return n;
+    CAY_LOCK(&p->lock);
+    return p->breaks;
 }
 
 int cay__procs_kept(cay__link *l, const char *box, const cay_call *call,
                     int (*fn)(const cay__kept *k, void *arg), void *arg, cay_err *err)
 {
     char tail[2048];
-    cay_m_box m = { .a = 0 };
+    cay_m_box m = cay__link_of(box);
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail - 3 };
     CAY_AUTOFD sock = -1;
-    cay__str_copy(m.id, sizeof m.id, box);
     CAY_TRY(cay__link_begin(l, call, CAY__LINK_ASK(CAY_MSG_PROCS, m), &r, &sock, err));
     while (r.type != CAY_MSG_END) {
         memset(tail + r.tail_len, 0, 3); /* three strings, whatever came */

@@ -11,7 +11,7 @@ static int open_session(void *arg, const cay_call *call, const char *user, int *
 void cay__served_open(cay__served *b, const char *id, cay__link *link)
 {
     b->link = link;
-    cay__str_copy(b->id, sizeof b->id, id);
+    CAY_COPY(b->id, id);
     cay__sessions_open(&b->sessions, open_session, b);
 }
 
@@ -60,7 +60,7 @@ int cay__served_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_
     cay__served *b = box;
     cay_m_box m = { .a = ttl_ms, .b = idle_ms };
     CAY_TRY(cay__served_ready(b, err));
-    cay__str_copy(m.id, sizeof m.id, b->id);
+    CAY_COPY(m.id, b->id);
     return cay__link_call(b->link, call, CAY__LINK_ASK(CAY_MSG_EXTEND, m), NULL, err);
 }
 
@@ -86,7 +86,7 @@ typedef struct kept_proc {
 typedef struct kept_list {
     kept_proc *v;
     size_t n, cap;
-    int (*fn)(const cay_proc_info *, void *);
+    cay_proc_info_fn *fn;
     void *arg;
 } kept_list;
 
@@ -109,10 +109,10 @@ static int on_kept(const cay__kept *k, void *arg)
                                 .exit = { .size = sizeof p->info.exit,
                                           .code = k->p.exit.code,
                                           .signal = k->p.exit.signal } } };
-    cay__str_copy(p->id, sizeof p->id, k->p.proc);
-    cay__str_copy(p->tag, sizeof p->tag, k->tag);
-    cay__str_copy(p->command, sizeof p->command, k->command);
-    cay__str_copy(p->info.exit.reason, sizeof p->info.exit.reason, k->p.exit.reason);
+    CAY_COPY(p->id, k->p.proc);
+    CAY_COPY(p->tag, k->tag);
+    CAY_COPY(p->command, k->command);
+    CAY_COPY(p->info.exit.reason, k->p.exit.reason);
     if (k->p.ended) {
         p->info.state = 'X';
         p->info.ended_ms = k->p.started_ms + k->p.ended - 1;
@@ -149,8 +149,8 @@ static int show_ended(kept_proc *p, const kept_list *l)
     return l->fn(&p->info, l->arg);
 }
 
-int cay__served_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                      void *arg, cay_err *err)
+int cay__served_procs(void *box, const cay_call *call, cay_proc_info_fn *fn, void *arg,
+                      cay_err *err)
 {
     cay__served *b = box;
     kept_list l = { .fn = fn, .arg = arg };

@@ -74,7 +74,7 @@ static bool has_dir(const cay__native *n, const char *id)
 {
     char path[48];
     struct stat st;
-    cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
+    CAY_JOIN(path, "sandboxes/", id);
     return fstatat(n->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -95,16 +95,14 @@ static bool is_ours(int sandboxes, const char *id)
     char path[40];
     struct stat st;
     CAY_EACH(name, has)
-        if (cay__str_join(path, sizeof path, id, *name, NULL) &&
-            fstatat(sandboxes, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        if (CAY_JOIN(path, id, *name) && fstatat(sandboxes, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
             return true;
     return false;
 }
 
 /* Directories are the list: a sandbox that runs has one, and so has one that only has files left.
  * Other providers have theirs beside ours; only ours have these. */
-static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
-                   void *arg, cay_err *err)
+static int op_list(void *self, const cay_call *call, cay__on_id *fn, void *arg, cay_err *err)
 {
     cay__native *n = self;
     /* With --root-keeper it is a link to where root keeps them. */
@@ -133,16 +131,15 @@ static int op_remove_files(void *self, const cay_call *call, const char *id, cay
 static int op_events(void *self, const char *id, int *fd, cay_err *err)
 {
     cay__native *n = self;
-    cay_m_box m = { 0 };
+    cay_m_box m = cay__link_of(CAY_OR(id, ""));
     cay__reply r = { 0 };
-    cay__str_copy(m.id, sizeof m.id, CAY_OR(id, ""));
     return cay__link_begin(&n->link, NULL, CAY__LINK_ASK(CAY_MSG_EVENTS, m), &r, fd, err);
 }
 
 typedef struct orphan {
     cay__native *n;
     const cay_call *call;
-    int (*known)(const char *id, void *arg);
+    cay__on_id *known;
     void *arg;
     size_t removed;
 } orphan;
@@ -165,8 +162,8 @@ static int on_dir(const char *id, void *arg)
     return 0;
 }
 
-static int op_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
-                 void *arg, size_t *removed, cay_err *err)
+static int op_gc(void *self, const cay_call *call, cay__on_id *known, void *arg, size_t *removed,
+                 cay_err *err)
 {
     orphan o = { self, call, known, arg, 0 };
     CAY_TRY(op_list(self, call, on_dir, &o, err));

@@ -36,7 +36,7 @@ static int remove_plainly(const cay__native *n, const char *const *names, cay_er
         struct stat st;
         if (fstatat(n->home_fd, *names, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        cay__str_join(path, sizeof path, "/", *names, NULL);
+        CAY_JOIN(path, "/", *names);
         CAY_TRY_SYS(cay__fs_remove(&fs, path, true), err, "remove %s", *names);
     }
     return 0;
@@ -101,7 +101,7 @@ int cay__native_purge(void *self, const cay_call *call, const char *const *names
     CAY_TRY(cay__provider_native.list(self, call, remove_box, &u, err));
     CAY_TRY(remove_names(n, call, names, err));
     /* Who wants a keeper meanwhile waits here, and finds that there is no directory. */
-    cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
+    CAY_JOIN(path, n->run, "/start.lock");
     CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lock >= 0 && flock(lock, LOCK_EX) < 0)
         return cay_fail_sys(err, "lock %s", path);

@@ -26,7 +26,7 @@ static int by_hand(int home_fd, uint32_t op, const char *name, uint64_t bytes, u
                    hand_answer *out, cay_err *err)
 {
     hand_ask ask = { .verb = HAND_QUOTA, .op = op, .a = bytes, .b = inodes };
-    cay__str_copy(ask.name, sizeof ask.name, name);
+    CAY_COPY(ask.name, name);
     return cay__hand_ask(home_fd, NULL, &ask, NULL, 0, out, NULL, NULL, err);
 }
 
@@ -58,7 +58,7 @@ static bool mark_inode(int fd, uint32_t project)
  */
 static bool mark_tree(int fd, uint32_t project, unsigned depth)
 {
-    DIR *d = NULL;
+    CAY_AUTODIR *d = NULL;
     if (mark_inode(fd, project))
         d = fdopendir(fd);
     if (!d) {
@@ -66,9 +66,8 @@ static bool mark_tree(int fd, uint32_t project, unsigned depth)
         return false;
     }
     bool ok = depth < 64;
-    for (struct dirent *e; ok && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
-            (e->d_type != DT_DIR && e->d_type != DT_REG))
+    for (struct dirent *e; ok && (e = cay__dir_next(d));) {
+        if (e->d_type != DT_DIR && e->d_type != DT_REG)
             continue;
         int in = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (in < 0)
@@ -80,7 +79,6 @@ static bool mark_tree(int fd, uint32_t project, unsigned depth)
             close(in);
         }
     }
-    closedir(d);
     return ok;
 }
 
@@ -120,7 +118,7 @@ int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, 
                           .dqb_valid = QIF_LIMITS };
     if (cay__hand_there(home_fd))
         return by_hand(home_fd, HAND_QUOTA_BOX, id, disk, inodes, NULL, err);
-    cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
+    CAY_JOIN(path, "sandboxes/", id);
     CAY_AUTOFD dir = openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || !give_project(dir, &project) || control_quota(dir, Q_SETQUOTA, project, &q) < 0)
         return cay_fail_sys(err, "set the disk quota of %s", id);
@@ -130,7 +128,7 @@ int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, 
 static int open_volume(int home_fd, const char *name)
 {
     char path[80];
-    cay__str_join(path, sizeof path, "volumes/", name, NULL);
+    CAY_JOIN(path, "volumes/", name);
     return openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 

@@ -24,8 +24,7 @@ static int connect_helper(int home_fd)
     if (tree >= 0)
         sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (sock < 0 ||
-        !cay__str_join(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/",
-                       cay__str_u64(n, (uint64_t)tree), "/" HAND_SOCK, NULL) ||
+        !CAY_JOIN(sa.sun_path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)tree), "/" HAND_SOCK) ||
         connect(sock, (struct sockaddr *)&sa, sizeof sa) < 0)
         return -1;
     return CAY_STEAL_FD(sock);

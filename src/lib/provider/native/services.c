@@ -7,28 +7,19 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-static void add_string(cay__buf *b, const char *s)
-{
-    cay__buf_add(b, CAY_OR(s, ""), strlen(CAY_OR(s, "")) + 1);
-}
-
 /* user NUL cwd NUL tag NUL argv… env…, as a spawn has it. */
 static uint32_t add_blob(cay__buf *b, const cay_service *u, const char *const *argv,
                          const char *shell, uint32_t *argc, uint32_t *envc)
 {
     size_t from = b->len;
-    add_string(b, u->user);
-    add_string(b, u->cwd);
-    add_string(b, "");
+    cay__buf_cstr(b, u->user);
+    cay__buf_cstr(b, u->cwd);
+    cay__buf_cstr(b, "");
     for (*argc = shell != NULL; argv && argv[*argc]; ++*argc)
-        add_string(b, argv[*argc]);
+        cay__buf_cstr(b, argv[*argc]);
     if (shell)
-        add_string(b, shell);
-    for (const cay_pair *e = u->env; e && e->key; e++, ++*envc) {
-        cay__buf_str(b, e->key);
-        cay__buf_str(b, "=");
-        add_string(b, e->value);
-    }
+        cay__buf_cstr(b, shell);
+    *envc = cay__env_add(b, u->env);
     return (uint32_t)(b->len - from);
 }
 
@@ -76,7 +67,7 @@ void cay__services_wire(cay__buf *b, const cay_box_spec *spec, bool wait, bool e
                             .timeout_ms = CAY_OR(u->timeout_ms, 5000),
                             .stop_ms = CAY_OR(u->stop_ms, 5000) };
         CAY_AUTOBUF blobs = CAY__BUF(CAY_TAIL_MAX);
-        cay__str_copy(w.name, sizeof w.name, u->name);
+        CAY_COPY(w.name, u->name);
         build_title(u, w.title, sizeof w.title);
         w.blob = add_blob(&blobs, u, u->argv, u->shell, &w.argc, &w.envc);
         if (u->health_argv || u->health_shell)
@@ -101,8 +92,8 @@ static int open_services(const cay__served *b, const cay_call *call, const char 
     CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), err,
                 "socket for services");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    cay__str_copy(m.id, sizeof m.id, b->id);
-    cay__str_copy(m.proc, sizeof m.proc, CAY_OR(name, ""));
+    CAY_COPY(m.id, b->id);
+    CAY_COPY(m.proc, CAY_OR(name, ""));
     CAY_TRY(cay__link_call(
         b->link, call, CAY__LINK_ASK(CAY_MSG_SERVICES, m, .fds = &theirs, .nfds = 1), NULL, err));
     *out = CAY_STEAL_FD(mine);
@@ -145,8 +136,7 @@ static cay_service_info build_service_info(const cay_g_told *t)
     return u;
 }
 
-static int report_services(const cay_g_told *list, size_t n,
-                           int (*fn)(const cay_service_info *, void *), void *arg)
+static int report_services(const cay_g_told *list, size_t n, cay_service_info_fn *fn, void *arg)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -172,9 +162,8 @@ static int read_services(int sock, const cay_call *call, cay_g_told list[CAY_SER
     }
 }
 
-int cay__served_services(void *box, const cay_call *call,
-                         int (*fn)(const cay_service_info *, void *), int (*more)(void *),
-                         void *arg, cay_err *err)
+int cay__served_services(void *box, const cay_call *call, cay_service_info_fn *fn,
+                         int (*more)(void *), void *arg, cay_err *err)
 {
     cay_g_told list[CAY_SERVICES_MAX], t;
     size_t n;

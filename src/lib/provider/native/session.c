@@ -77,10 +77,9 @@ void cay__sessions_open(cay__sessions *s,
 
 void cay__sessions_drop(cay__sessions *s)
 {
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     CAY_EACH_OF(it, s->idle, CAY__SESSIONS_IDLE)
         cay__close_fd(&it->sock);
-    pthread_mutex_unlock(&s->lock);
 }
 
 void cay__sessions_close(cay__sessions *s)
@@ -97,14 +96,13 @@ void cay__ses_hang_up(cay__ses_conn *c)
 
 void cay__ses_give(cay__sessions *s, cay__ses_conn *c)
 {
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     for (size_t i = 0; i < CAY__SESSIONS_IDLE && c->sock >= 0; i++) {
         if (s->idle[i].sock >= 0)
             continue;
         s->idle[i].sock = CAY_STEAL_FD(c->sock);
         memcpy(s->idle[i].user, c->user, sizeof c->user);
     }
-    pthread_mutex_unlock(&s->lock);
     cay__close_fd(&c->sock);
 }
 
@@ -112,7 +110,7 @@ void cay__ses_give(cay__sessions *s, cay__ses_conn *c)
 static int take_idle(cay__sessions *s, const char *user)
 {
     int sock = -1;
-    pthread_mutex_lock(&s->lock);
+    CAY_LOCK(&s->lock);
     for (size_t i = 0; i < CAY__SESSIONS_IDLE && sock < 0; i++) {
         if (s->idle[i].sock < 0 || strcmp(s->idle[i].user, user))
             continue;
@@ -121,7 +119,6 @@ static int take_idle(cay__sessions *s, const char *user)
         if (poll(&p, 1, 0) != 0)
             cay__close_fd(&sock);
     }
-    pthread_mutex_unlock(&s->lock);
     return sock;
 }
 
@@ -181,7 +178,7 @@ int cay__ses_begin(cay__sessions *s, const cay_call *call, cay__ses_ask *ask, ca
     if (ask->op == CAY_SES_RENAME)
         ask->second = translate_path(s, ask->second);
     const char *user = CAY_OR(ask->user, cay__call_user(call));
-    if (!cay__str_copy(c->user, sizeof c->user, CAY_OR(user, "")))
+    if (!CAY_COPY(c->user, CAY_OR(user, "")))
         return cay_fail_why(err, CAY_EINVAL, "user_invalid",
                             "%s: a user name of more than %d bytes", ask->what,
                             CAY__SESSION_USER - 1);

@@ -69,5 +69,7 @@ CAY__PROVIDES(watch_next) cay__nf_watch_next;
 CAY__PROVIDES(watch_close) cay__nf_watch_close;
 CAY__PROVIDES(ports) cay__nf_ports;
 CAY__PROVIDES(connect) cay__nf_connect;
+/* Connects a TCP socket of that family to the loopback. */
+int cay__connect_loopback(const cay_call *call, int fd, int family, uint16_t port, cay_err *err);
 /* Every process inside; id and tag are "": who started it is the keeper's knowledge. */
 CAY__PROVIDES(procs) cay__nf_ps;

@@ -21,7 +21,7 @@ static int add_names(cay__buf *tail, const char *const *layers, size_t n, cay_er
                             CAY_STACK_MAX - 1);
     CAY_EACH_OF(layer, layers, n) {
         CAY_TRY(check_name(*layer, err));
-        cay__buf_add(tail, *layer, strlen(*layer) + 1);
+        cay__buf_cstr(tail, *layer);
     }
     return 0;
 }
@@ -34,8 +34,8 @@ static int swap_upper(cay__nbox *b, const cay_call *call, const cay_snap *spec, 
     cay__reply r = { 0 };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     CAY_TRY(add_names(&tail, spec->layers, spec->nlayers, err));
-    cay__str_copy(m.id, sizeof m.id, b->base.id);
-    cay__str_copy(m.layer, sizeof m.layer, spec->layer);
+    CAY_COPY(m.id, b->base.id);
+    CAY_COPY(m.layer, spec->layer);
     CAY_FAULT("client.snapshot.send");
     CAY_TRY(cay__link_call(
         b->base.link, call,
@@ -105,7 +105,7 @@ int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers
     cay__nbox *b = box;
     cay_m_layer m = { .a = n };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
-    cay__str_copy(m.id, sizeof m.id, b->base.id);
+    CAY_COPY(m.id, b->base.id);
     CAY_TRY(add_names(&tail, layers, n, err));
     CAY_FAULT("client.restack.send");
     return cay__link_call(
@@ -119,6 +119,6 @@ int cay__native_layer_remove(void *self, const cay_call *call, const char *layer
     cay_m_layer m = { .a = 0 };
     CAY_TRY(check_name(layer, err));
     CAY_TRY(cay__native_meet(n, call, err));
-    cay__str_copy(m.layer, sizeof m.layer, layer);
+    CAY_COPY(m.layer, layer);
     return cay__link_call(&n->link, call, CAY__LINK_ASK(CAY_MSG_UNLAYER, m), NULL, err);
 }

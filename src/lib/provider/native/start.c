@@ -106,8 +106,7 @@ static bool want_scope(void)
 {
     char path[PATH_MAX];
     const char *run = getenv("XDG_RUNTIME_DIR");
-    return geteuid() != 0 && run &&
-           cay__str_join(path, sizeof path, run, "/systemd/private", NULL) &&
+    return geteuid() != 0 && run && CAY_JOIN(path, run, "/systemd/private") &&
            access(path, F_OK) == 0 && access("/usr/bin/systemd-run", X_OK) == 0;
 }
 
@@ -169,7 +168,7 @@ int cay__native_knock(const cay__native *n)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (s < 0 || !cay__str_join(sa.sun_path, sizeof sa.sun_path, n->run, "/keeper.sock", NULL) ||
+    if (s < 0 || !CAY_JOIN(sa.sun_path, n->run, "/keeper.sock") ||
         connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
         return -1;
     return CAY_STEAL_FD(s);
@@ -206,13 +205,13 @@ static int dial_keeper(void *arg, const cay_call *call, int *sock, cay_err *err)
     CAY_TRY(find_keeper(n->libexec, n->keeper, sizeof n->keeper, err));
     if (realpath(n->keeper,
                  real)) /* it looks for cay-egress beside itself, from another directory */
-        cay__str_copy(n->keeper, sizeof n->keeper, real);
+        CAY_COPY(n->keeper, real);
     CAY_AUTOFD lock = -1;
     struct stat st = { .st_nlink = 0 };
     for (int i = 0; i < TRIES && !st.st_nlink;
          i++) { /* the directory may just be taken for one that nobody needs any more */
         CAY_TRY(cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err));
-        cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
+        CAY_JOIN(path, n->run, "/start.lock");
         cay__close_fd(&lock);
         lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (lock >= 0 ? flock(lock, LOCK_EX) < 0 || fstat(lock, &st) < 0 : errno != ENOENT)
@@ -255,8 +254,8 @@ int cay__native_open_at(const char *home, int home_fd, const char *libexec, cay_
 {
     cay__native *n = cay__alloc(sizeof *n);
     n->home_fd = home_fd;
-    cay__str_copy(n->home, sizeof n->home, home);
-    cay__str_copy(n->libexec, sizeof n->libexec, CAY_OR(libexec, ""));
+    CAY_COPY(n->home, home);
+    CAY_COPY(n->libexec, CAY_OR(libexec, ""));
     int rc = cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err);
     if (rc < 0) {
         cay__close_fd(&n->home_fd);
@@ -289,7 +288,7 @@ static int read_hello(cay__native *n, const cay_call *call, cay_m_hello *out, bo
     char path[PATH_MAX];
     CAY_AUTOFD sock = -1;
     CAY_TRY(dial_keeper(n, call, &sock, err));
-    cay__str_join(path, sizeof path, n->run, "/hello", NULL);
+    CAY_JOIN(path, n->run, "/hello");
     CAY_AUTOFD fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     *there =
         fd >= 0 && read(fd, out, sizeof *out) == sizeof *out && out->version == CAY_MSG_VERSION;
@@ -310,7 +309,7 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     CAY_TRY(read_hello(n, call, &r.hello, &there, err));
     if (!there)
         CAY_TRY(cay__link_call(&n->link, call, CAY__LINK_ASK(CAY_MSG_HELLO, m), &r, err));
-    pthread_mutex_lock(&n->lock);
+    CAY_LOCK(&n->lock);
     n->hello = r.hello;
     n->hello.instance[sizeof n->hello.instance - 1] = 0;
     if (n->hello.mode == CAY_MODE_ROOT && cay__quota_there(n->home_fd))
@@ -318,7 +317,6 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     else if (n->hello.mode == CAY_MODE_ROOT && n->image)
         n->hello.features |= CAY_FEAT_IMAGE;
     n->met = true;
-    pthread_mutex_unlock(&n->lock);
     return 0;
 }
 
@@ -332,8 +330,7 @@ static int open_userns(int sock, int *fd)
     uid_t owner;
     if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
         return -1;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)peer.pid), "/ns/user",
-                  NULL);
+    CAY_JOIN(path, "/proc/", cay__str_u64(n, (uint64_t)peer.pid), "/ns/user");
     CAY_AUTOFD ns = open(path, O_RDONLY | O_CLOEXEC);
     if (ns < 0 || ioctl(ns, NS_GET_OWNER_UID, &owner) < 0)
         return -1;

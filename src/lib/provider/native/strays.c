@@ -6,29 +6,17 @@
  */
 #include "native.h"
 #include <base/base.h>
-#include <dirent.h>
 #include <base/cgfind.h>
 #include <sys/file.h>
 #include <time.h>
 
 enum { DEPTH = 4, AGE_S = 3600, SOCKETS = 1 << 20 };
 
-static DIR *open_list(int at, const char *name)
-{
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = NULL;
-    if (fd >= 0)
-        d = fdopendir(fd);
-    if (!d)
-        cay__close_fd(&fd);
-    return d;
-}
-
 /* What cannot be read counts as alive. */
 static bool has_processes(int at, const char *name, int depth)
 {
     char one;
-    DIR *d = open_list(at, name);
+    CAY_AUTODIR *d = cay__dir_open(at, name);
     CAY_AUTOFD procs = -1;
     if (d)
         procs = openat(dirfd(d), "cgroup.procs", O_RDONLY | O_CLOEXEC);
@@ -36,21 +24,17 @@ static bool has_processes(int at, const char *name, int depth)
     for (struct dirent *e; !any && (e = readdir(d));)
         any = e->d_type == DT_DIR && e->d_name[0] != '.' &&
               has_processes(dirfd(d), e->d_name, depth + 1);
-    if (d)
-        closedir(d);
     return any;
 }
 
 static void remove_group(int at, const char *name, int depth)
 {
-    DIR *d = NULL;
+    CAY_AUTODIR *d = NULL;
     if (depth <= DEPTH)
-        d = open_list(at, name);
+        d = cay__dir_open(at, name);
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_type == DT_DIR && e->d_name[0] != '.')
             remove_group(dirfd(d), e->d_name, depth + 1);
-    if (d)
-        closedir(d);
     unlinkat(at, name, AT_REMOVEDIR);
 }
 
@@ -63,9 +47,9 @@ static bool is_ours(const char *name)
 
 static void groups_below(const char *base)
 {
-    DIR *d = NULL;
+    CAY_AUTODIR *d = NULL;
     if (*base)
-        d = open_list(AT_FDCWD, base);
+        d = cay__dir_open(AT_FDCWD, base);
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!is_ours(e->d_name))
             continue;
@@ -74,8 +58,6 @@ static void groups_below(const char *base)
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && !has_processes(dirfd(d), e->d_name, 0))
             remove_group(dirfd(d), e->d_name, 0);
     }
-    if (d)
-        closedir(d);
 }
 
 static void remove_groups(void)
@@ -98,9 +80,8 @@ static void remove_groups(void)
 static bool has_listener(const char *sockets, const char *dir, const char *name)
 {
     char a[300], b[300];
-    return !cay__str_join(a, sizeof a, "/r/", name, "\n", NULL) ||
-           !cay__str_join(b, sizeof b, "/", dir, "/", name, "\n", NULL) || strstr(sockets, a) ||
-           strstr(sockets, b);
+    return !CAY_JOIN(a, "/r/", name, "\n") || !CAY_JOIN(b, "/", dir, "/", name, "\n") ||
+           strstr(sockets, a) || strstr(sockets, b);
 }
 
 static bool is_locked(int at, const char *name, int *fd)
@@ -134,22 +115,18 @@ static void remove_names(DIR *d, int at, const char *name)
 static void remove_run(int at, const char *name, const char *sockets)
 {
     char deeper[16];
-    int held[2] = { -1, -1 };
-    DIR *d = open_list(at, name), *p = CAY_IF(d, open_list(dirfd(d), "p"));
-    bool dead =
-        is_unused(d, name, sockets) && cay__str_join(deeper, sizeof deeper, name, "/p", NULL) &&
-        (!p || is_unused(p, deeper, sockets)) && !is_locked(dirfd(d), "start.lock", &held[0]) &&
-        !is_locked(dirfd(d), "keeper.lock", &held[1]);
+    CAY_AUTOFD start = -1, keeper = -1;
+    CAY_AUTODIR *d = cay__dir_open(at, name), *p = CAY_IF(d, cay__dir_open(dirfd(d), "p"));
+    bool dead = is_unused(d, name, sockets) && CAY_JOIN(deeper, name, "/p") &&
+                (!p || is_unused(p, deeper, sockets)) &&
+                !is_locked(dirfd(d), "start.lock", &start) &&
+                !is_locked(dirfd(d), "keeper.lock", &keeper);
     if (dead && p)
         remove_names(p, dirfd(d), "p");
     if (dead)
         remove_names(d, at, name);
-    if (p)
-        closedir(p);
-    if (d)
-        closedir(d);
-    cay__close_fd(&held[0]);
-    cay__close_fd(&held[1]);
+    cay__close_fd(&start);
+    cay__close_fd(&keeper);
 }
 
 static void remove_runs(const cay__native *n)
@@ -160,14 +137,12 @@ static void remove_runs(const cay__native *n)
     const char *mine = strrchr(n->run, '/');
     if (len <= 0 || len >= SOCKETS - 1 || !mine) /* not all of it: nobody can be said to be dead */
         return;
-    cay__str_copy(base, sizeof base, n->run);
+    CAY_COPY(base, n->run);
     base[mine - n->run] = 0;
-    DIR *d = open_list(AT_FDCWD, base);
+    CAY_AUTODIR *d = cay__dir_open(AT_FDCWD, base);
     for (struct dirent *e; d && (e = readdir(d));)
         if (cay__hex_is(e->d_name, 8) && strcmp(e->d_name, mine + 1))
             remove_run(dirfd(d), e->d_name, sockets);
-    if (d)
-        closedir(d);
 }
 
 void cay__native_strays(const cay__native *n)

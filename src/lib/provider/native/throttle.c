@@ -10,7 +10,7 @@ static bool mount_of(int fd, char *type, char *source, size_t cap)
     char path[64], info[256], *line = NULL, *save;
     size_t room = 0;
     bool found = false;
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    CAY_FORMAT(path, "/proc/self/fdinfo/%d", fd);
     const char *id = NULL;
     if (cay__fd_read_file(AT_FDCWD, path, info, sizeof info) > 0)
         id = strstr(info, "mnt_id:\t");
@@ -34,11 +34,11 @@ static bool mount_of(int fd, char *type, char *source, size_t cap)
 static bool whole_disk(dev_t part, dev_t *out)
 {
     char path[80], text[32], *end;
-    snprintf(path, sizeof path, "/sys/dev/block/%u:%u/partition", major(part), minor(part));
+    CAY_FORMAT(path, "/sys/dev/block/%u:%u/partition", major(part), minor(part));
     *out = part;
     if (access(path, F_OK) < 0)
         return errno == ENOENT;
-    snprintf(path, sizeof path, "/sys/dev/block/%u:%u/../dev", major(part), minor(part));
+    CAY_FORMAT(path, "/sys/dev/block/%u:%u/../dev", major(part), minor(part));
     if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
         return false;
     unsigned long maj = strtoul(text, &end, 10);

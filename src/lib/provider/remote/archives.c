@@ -36,21 +36,19 @@ static int on_snapshot_bytes(uint64_t done, uint64_t total, void *arg)
 static int export_snapshot(const cay__remote *r, const cay_call *call, cay_export *spec,
                            const char *id, int fd, cay_archived *done, cay_err *err)
 {
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     CAY_TRY(cay__remote_stream(
         r, call, &CAY__REQUEST(snapshot_export, .path = { id }, .query = spec), &a, err));
     const cay__head *h = cay__answer_head(a);
     const char *digest = cay__head_field(h, "x-cay-digest"),
                *files = cay__head_field(h, "x-cay-files"),
                *bytes = cay__head_field(h, "x-cay-bytes");
-    cay__str_copy(done->digest, sizeof done->digest, CAY_OR(digest, ""));
+    CAY_COPY(done->digest, CAY_OR(digest, ""));
     if (files)
         cay__str_to_u64(files, &done->files);
     if (bytes)
         cay__str_to_u64(bytes, &done->bytes);
-    int rc = copy_body(a, call, fd, &(copying){ on_snapshot_bytes, spec }, err);
-    cay__answer_end(a);
-    return rc;
+    return copy_body(a, call, fd, &(copying){ on_snapshot_bytes, spec }, err);
 }
 
 /* Of a sandbox one is taken for it, and removed again. */
@@ -83,8 +81,7 @@ int cay__remote_tmpfile(int *fd, cay_err *err)
 {
     const char *tmp = getenv("TMPDIR");
     *fd = open(cay__text_or(tmp, "/tmp"), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-    if (*fd < 0)
-        return cay_fail_sys(err, "a file for the archive");
+    CAY_TRY_SYS(*fd, err, "a file for the archive");
     return 0;
 }
 
@@ -96,8 +93,7 @@ static int whole_file(int fd, int *out, uint64_t *len, cay_err *err)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && at >= 0) {
         *out = dup(fd);
         *len = (uint64_t)CAY_MAX(st.st_size - at, (off_t)0);
-        if (*out < 0)
-            return cay_fail_sys(err, "archive");
+        CAY_TRY_SYS(*out, err, "archive");
         return 0;
     }
     CAY_AUTOFREE char *buf = cay__alloc(65536);
@@ -150,20 +146,16 @@ static int get_template(const cay__remote *r, const cay_call *call, const cay__r
     cay__template_view v = { 0 };
     if (!out)
         return cay__remote_do(r, call, q, err);
-    cay_template *t = cay__template_blank(&mem);
-    int rc = cay__remote_get(r, call, q, mem, &v, err);
-    if (rc < 0) {
-        cay_template_free(t);
-        return rc;
-    }
+    CAY_AUTOPTR(cay_template) t = cay__template_blank(&mem);
+    CAY_TRY(cay__remote_get(r, call, q, mem, &v, err));
     clean_template(&v.t);
     *t = v.t;
-    *out = t;
+    *out = CAY_STEAL(t);
     return 0;
 }
 
 typedef struct lister {
-    int (*fn)(const cay_template *, void *);
+    cay_template_fn *fn;
     void *arg;
 } lister;
 
@@ -178,8 +170,8 @@ static int on_template(const cay__template_view *v, void *arg)
 }
 
 int cay__remote_template_list(const cay__remote *r, const cay_call *call,
-                              const cay_template_filter *f, int (*fn)(const cay_template *, void *),
-                              void *arg, cay_err *err)
+                              const cay_template_filter *f, cay_template_fn *fn, void *arg,
+                              cay_err *err)
 {
     lister l = { fn, arg };
     return CAY__REMOTE_EACH(cay__template_view, r, call, CAY__REQUEST(template_list, .query = f),
@@ -309,7 +301,7 @@ static int open_target(const char *path, const char **name, int *at, int *file, 
     *name = path;
     if (slash) {
         *name = slash + 1;
-        cay__str_copy(dir, sizeof dir, path);
+        CAY_COPY(dir, path);
         dir[CAY_MIN((size_t)CAY_MAX(slash - path, 1), sizeof dir - 1)] = 0;
     }
     *at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -325,7 +317,7 @@ int cay__remote_template_export(const cay__remote *r, const cay_call *call,
                                 const cay_template_out *s, cay_err *err)
 {
     char id[CAY_TEMPLATE_NAME + 1];
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     CAY_AUTOFD at = -1, file = -1;
     const char *name = NULL;
     int to = s->fd;
@@ -335,9 +327,8 @@ int cay__remote_template_export(const cay__remote *r, const cay_call *call,
     }
     CAY_TRY(path_name(r, call, s->ref, id, err));
     CAY_TRY(cay__remote_stream(r, call, &CAY__REQUEST(template_export, .path = { id }), &a, err));
-    int rc = copy_body(a, call, to, &(copying){ on_template_bytes, (void *)s }, err);
-    cay__answer_end(a);
-    if (rc < 0 || !s->path)
-        return rc;
-    return cay__path_put(at, name, file, err);
+    CAY_TRY(copy_body(a, call, to, &(copying){ on_template_bytes, (void *)s }, err));
+    if (s->path)
+        return cay__path_put(at, name, file, err);
+    return 0;
 }

@@ -29,9 +29,9 @@ static int parse_failure(const cay__remote *r, int status, const char *text, cay
         o = json_object();
     cay__shape_read(&mem, o, &cay__problem_shape, CAY__F_OUT, &p, NULL);
     int code = code_of(p.code);
-    for (size_t i = 0; !code && i < CAY_LEN(statuses); i++)
-        if (statuses[i].status == status)
-            code = statuses[i].code;
+    CAY_EACH(it, statuses)
+        if (!code && it->status == status)
+            code = it->code;
     const char *said = cay__text_or(p.detail, p.title);
     if (!code || !*said)
         return cay_fail_why(err, CAY_OR(code, CAY_EUPSTREAM), cay__text_or(p.reason, "net_answer"),
@@ -44,10 +44,10 @@ static int parse_failure(const cay__remote *r, int status, const char *text, cay
         err->retry = CAY_RETRY_YES;
     else if (!strcmp(p.retry, "no"))
         err->retry = CAY_RETRY_NO;
-    cay__str_copy(err->reason, sizeof err->reason, p.reason);
+    CAY_COPY(err->reason, p.reason);
     err->sys = p.sys;
     err->retry_after_ms = p.retry_after_ms;
-    if (!cay__str_copy(err->detail, sizeof err->detail, p.info))
+    if (!CAY_COPY(err->detail, p.info))
         err->detail[0] = 0;
     return code;
 }
@@ -70,22 +70,20 @@ static int read_all(cay__answer *a, const cay_call *call, cay__buf *out, cay_err
 static int ask_server(const cay__remote *r, const cay_call *call, const cay__ask *ask,
                       cay__answer **out, cay_err *err)
 {
-    cay__answer *a = NULL;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     if (!r->client)
         return cay__remote_no_host(err);
     CAY_TRY(cay__http_client_ask(r->client, call, ask, &a, err));
     int status = cay__answer_head(a)->status;
     if ((status >= 200 && status < 300) || (ask->upgrade && status == 101)) {
-        *out = a;
+        *out = CAY_STEAL(a);
         return 0;
     }
     CAY_AUTOBUF text = CAY__BUF(1u << 20);
     const char *said = NULL;
     if (read_all(a, call, &text, NULL) == 0)
         said = text.data;
-    int rc = parse_failure(r, status, said, err);
-    cay__answer_end(a);
-    return rc;
+    return parse_failure(r, status, said, err);
 }
 
 static int put_body(cay__buf *b, const cay__request *q, cay_err *err)
@@ -146,12 +144,10 @@ int cay__remote_stream(const cay__remote *r, const cay_call *call, const cay__re
 int cay__remote_json(const cay__remote *r, const cay_call *call, const cay__request *q,
                      json_t **out, cay_err *err)
 {
-    cay__answer *a;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     CAY_AUTOBUF text = CAY__BUF(ANSWER_MAX);
     CAY_TRY(cay__remote_stream(r, call, q, &a, err));
-    int rc = read_all(a, call, &text, err);
-    cay__answer_end(a);
-    CAY_TRY(rc);
+    CAY_TRY(read_all(a, call, &text, err));
     if (!out || cay__json_object("answer", CAY_OR(text.data, ""), out, err) == 0)
         return 0;
     return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
@@ -211,7 +207,7 @@ static int fetch_page(cay__listing *l, cay_err *err)
     l->at = 0;
     CAY_TRY(cay__remote_json(l->remote, l->call, &q, &l->answer, err));
     const char *next = cay__json_str(l->answer, "next", "");
-    if (!after || !cay__str_copy(l->after, sizeof l->after, next))
+    if (!after || !CAY_COPY(l->after, next))
         l->after[0] = 0;
     return 0;
 }

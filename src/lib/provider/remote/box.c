@@ -8,14 +8,10 @@ enum { WAIT_MS = 30000, SERVICE_STEP_MS = 2000 };
 /* The server whose names are not ours. */
 static int open_server(const cay_provider_conf *conf, void **self, cay_err *err)
 {
-    cay__remote *r = cay__alloc(sizeof *r);
-    int rc = cay__remote_connect(NULL, NULL, &r->client, err);
-    if (rc < 0) {
-        free(r);
-        return rc;
-    }
-    cay__str_copy(r->instance, sizeof r->instance, CAY_OR(conf->instance, ""));
-    *self = r;
+    CAY_AUTOFREE cay__remote *r = cay__alloc(sizeof *r);
+    CAY_TRY(cay__remote_connect(NULL, NULL, &r->client, err));
+    CAY_COPY(r->instance, CAY_OR(conf->instance, ""));
+    *self = CAY_STEAL(r);
     return 0;
 }
 
@@ -29,8 +25,8 @@ cay__remote_box *cay__remote_box_new(cay__remote *r, const char *id, const char 
 {
     cay__remote_box *b = cay__alloc(sizeof *b);
     b->remote = r;
-    cay__str_copy(b->id, sizeof b->id, id);
-    cay__str_copy(b->there, sizeof b->there, there);
+    CAY_COPY(b->id, id);
+    CAY_COPY(b->there, there);
     if (home)
         b->home = cay__strdup(home);
     pthread_mutex_init(&b->lock, NULL);
@@ -151,10 +147,10 @@ int cay__remote_create_body(const cay_create *c, bool whole, cay__create_body *o
         return fail_unsupported("on", err);
     *out = (cay__create_body){ .c = *c };
     cay_create *b = &out->c;
-    for (size_t i = 0; i < CAY_LEN(objects); i++) {
+    CAY_EACH(it, objects) {
         CAY_AUTOJSON *o = NULL;
-        if (objects[i].text && *objects[i].text)
-            CAY_TRY(cay__json_object(objects[i].name, objects[i].text, &o, err));
+        if (it->text && *it->text)
+            CAY_TRY(cay__json_object(it->name, it->text, &o, err));
     }
     if (c->net.policy)
         CAY_TRY(cay_policy_to_json(c->net.policy, net, err));
@@ -205,8 +201,7 @@ static int remote_destroy(void *box, const cay_call *call, cay_err *err)
 {
     cay__remote_box *b = box;
     cay_err why = CAY_ERR_INIT;
-    int rc =
-        cay__remote_do(b->remote, call, &CAY__REQUEST(sandbox_delete, .path = { b->there }), &why);
+    int rc = cay__box_do(b, call, CAY__REQUEST(sandbox_delete), &why);
     if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EGONE)
         return cay__err_pass(rc, &why, err);
     cay__remote_release(b);
@@ -237,7 +232,7 @@ static const char *find_label(const cay_info *i, const char *name)
 }
 
 typedef struct lister {
-    int (*fn)(const char *id, void *arg);
+    cay__on_id *fn;
     void *arg;
 } lister;
 
@@ -250,8 +245,7 @@ static int on_listed_sandbox(const cay_info *i, void *arg)
     return 0;
 }
 
-static int remote_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
-                       void *arg, cay_err *err)
+static int remote_list(void *self, const cay_call *call, cay__on_id *fn, void *arg, cay_err *err)
 {
     cay__remote *r = self;
     cay_pair labels[] = { { CAY__REMOTE_INSTANCE, r->instance }, { NULL, NULL } };
@@ -262,7 +256,7 @@ static int remote_list(void *self, const cay_call *call, int (*fn)(const char *i
 }
 
 typedef struct sweep {
-    int (*known)(const char *id, void *arg);
+    cay__on_id *known;
     void *arg;
     cay__buf ids; /* each with its NUL */
 } sweep;
@@ -271,12 +265,12 @@ static int note_unknown(const char *id, void *arg)
 {
     sweep *s = arg;
     if (!s->known(id, s->arg))
-        cay__buf_add(&s->ids, id, strlen(id) + 1);
+        cay__buf_cstr(&s->ids, id);
     return 0;
 }
 
-static int remote_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
-                     void *arg, size_t *removed, cay_err *err)
+static int remote_gc(void *self, const cay_call *call, cay__on_id *known, void *arg,
+                     size_t *removed, cay_err *err)
 {
     sweep s = { .known = known, .arg = arg, .ids = CAY__BUF(4u << 20) };
     int rc = 0;
@@ -327,26 +321,19 @@ static int remote_status(void *box, const cay_call *call, cay_box_status *out, c
     return 0;
 }
 
-static int order_box(cay__remote_box *b, const cay_call *call, const cay__operation *op,
-                     const void *body, cay_err *err)
-{
-    return cay__remote_do(b->remote, call,
-                          &(cay__request){ .op = op, .path = { b->there }, .body = body }, err);
-}
-
 static int remote_pause(void *box, const cay_call *call, cay_err *err)
 {
-    return order_box(box, call, CAY__OPERATION(sandbox_pause), NULL, err);
+    return cay__box_do(box, call, CAY__REQUEST(sandbox_pause), err);
 }
 
 static int remote_resume(void *box, const cay_call *call, cay_err *err)
 {
-    return order_box(box, call, CAY__OPERATION(sandbox_resume), NULL, err);
+    return cay__box_do(box, call, CAY__REQUEST(sandbox_resume), err);
 }
 
 static int remote_stop(void *box, const cay_call *call, cay_err *err)
 {
-    return order_box(box, call, CAY__OPERATION(sandbox_kill), NULL, err);
+    return cay__box_do(box, call, CAY__REQUEST(sandbox_kill), err);
 }
 
 static int remote_start(void *self, const cay_call *call, const char *id, const cay_box_spec *spec,
@@ -366,33 +353,33 @@ static int remote_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint6
                          cay_err *err)
 {
     cay__extend_body body = { ttl_ms, idle_ms };
-    return order_box(box, call, CAY__OPERATION(sandbox_extend), &body, err);
+    return cay__box_do(box, call, CAY__REQUEST(sandbox_extend, .body = &body), err);
 }
 
 static int remote_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
 {
-    cay__remote_box *b = box;
     cay_usage u = { .size = sizeof u };
-    CAY_TRY(cay__remote_get(b->remote, call, &CAY__REQUEST(sandbox_usage, .path = { b->there }),
-                            NULL, &u, err));
+    CAY_TRY(cay__box_get(box, call, CAY__REQUEST(sandbox_usage), NULL, &u, err));
     cay__answer_give(out, &u, sizeof u);
     return 0;
 }
 
+cay__wait_query cay__remote_patience(const cay_call *call)
+{
+    int left = cay__call_left(call);
+    if (left < 0)
+        left = WAIT_MS;
+    return (cay__wait_query){ .timeout_ms = (uint64_t)CAY_MIN(left + 1, WAIT_MS) };
+}
+
 static int remote_wait(void *box, const cay_call *call, cay_state *state, cay_err *err)
 {
-    cay__remote_box *b = box;
     for (;;) {
         CAY__AUTOARENA mem = { 0 };
         cay__waited w = { .state = "" };
-        int left = cay__call_left(call);
-        cay__wait_query q = { .timeout_ms = WAIT_MS };
-        if (left >= 0)
-            q.timeout_ms = (uint64_t)CAY_MIN(left + 1, WAIT_MS);
+        cay__wait_query q = cay__remote_patience(call);
         CAY_TRY(cay__call_check(call, "wait", err));
-        int rc = cay__remote_get(b->remote, call,
-                                 &CAY__REQUEST(sandbox_wait, .path = { b->there }, .query = &q),
-                                 &mem, &w, err);
+        int rc = cay__box_get(box, call, CAY__REQUEST(sandbox_wait, .query = &q), &mem, &w, err);
         if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EGONE)
             return rc;
         *state = CAY_GONE;
@@ -417,37 +404,31 @@ static int probe_server(void *self, cay_probe **out, cay_err *err)
     return cay__remote_probe(self, out, err);
 }
 
-static int remote_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *),
-                        void *arg, cay_err *err)
+static int remote_ports(void *box, const cay_call *call, cay_port_fn *fn, void *arg, cay_err *err)
 {
-    cay__remote_box *b = box;
-    return CAY__REMOTE_EACH(cay_port, b->remote, call,
-                            CAY__REQUEST(port_list, .path = { b->there }), fn, arg, err);
+    return CAY__BOX_EACH(cay_port, box, call, CAY__REQUEST(port_list), fn, arg, err);
 }
 
-static int remote_endpoints(void *box, const cay_call *call,
-                            int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err)
+static int remote_endpoints(void *box, const cay_call *call, cay_endpoint_fn *fn, void *arg,
+                            cay_err *err)
 {
-    cay__remote_box *b = box;
-    return CAY__REMOTE_EACH(cay_endpoint, b->remote, call,
-                            CAY__REQUEST(endpoint_list, .path = { b->there }), fn, arg, err);
+    return CAY__BOX_EACH(cay_endpoint, box, call, CAY__REQUEST(endpoint_list), fn, arg, err);
 }
 
 static int remote_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     cay__remote_box *b = box;
-    cay__answer *a;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     char digits[24];
-    CAY_TRY(cay__remote_stream(
-        b->remote, call,
-        &CAY__REQUEST(port_connect, .path = { b->there, cay__str_u64(digits, port) },
-                      .more = "Connection: Upgrade\r\nUpgrade: cay-tcp\r\n", .upgrade = true),
-        &a, err));
+    CAY_TRY(cay__box_stream(b, call,
+                            CAY__REQUEST(port_connect, .path[1] = cay__str_u64(digits, port),
+                                         .more = "Connection: Upgrade\r\nUpgrade: cay-tcp\r\n",
+                                         .upgrade = true),
+                            &a, err));
     if (cay__answer_head(a)->status == 101) {
-        *fd = cay__answer_take(a);
+        *fd = cay__answer_take(CAY_STEAL(a));
         return 0;
     }
-    cay__answer_end(a);
     return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s does not open a way to port %u",
                         cay__remote_url(b->remote), port);
 }
@@ -466,13 +447,13 @@ static bool name_of(hearing *h, const char *there)
     cay_info i = { .size = sizeof i };
     if (!strcmp(h->there, there))
         return h->id[0];
-    cay__str_copy(h->there, sizeof h->there, there);
+    CAY_COPY(h->there, there);
     h->id[0] = 0;
     if (cay__remote_get(&h->remote, NULL, &CAY__REQUEST(sandbox_get, .path = { there }), &mem, &i,
                         NULL) < 0)
         return false;
     if (!strcmp(find_label(&i, CAY__REMOTE_INSTANCE), h->remote.instance))
-        cay__str_copy(h->id, sizeof h->id, find_label(&i, CAY__REMOTE_ID));
+        CAY_COPY(h->id, find_label(&i, CAY__REMOTE_ID));
     return h->id[0];
 }
 
@@ -486,7 +467,7 @@ static size_t pack_event(void *arg, const char *name, const json_t *o, unsigned 
     if (!name) {
         w.time_ms = cay__clock_ms();
         w.code = (int32_t)lost;
-        cay__str_copy(w.kind, sizeof w.kind, "lost");
+        CAY_COPY(w.kind, "lost");
         memcpy(packet, &w, sizeof w);
         return sizeof w;
     }
@@ -499,10 +480,10 @@ static size_t pack_event(void *arg, const char *name, const json_t *o, unsigned 
     w.time_ms = cay__json_int(o, "time_ms", 0);
     w.seq = (uint64_t)cay__json_int(o, "seq", 0);
     w.code = (int32_t)cay__json_int(o, "code", 0);
-    cay__str_copy(w.sandbox, sizeof w.sandbox, sandbox);
-    cay__str_copy(w.process, sizeof w.process, cay__json_str(o, "process", ""));
-    cay__str_copy(w.kind, sizeof w.kind, cay__json_str(o, "kind", ""));
-    cay__str_copy(w.reason, sizeof w.reason, cay__json_str(o, "reason", ""));
+    CAY_COPY(w.sandbox, sandbox);
+    CAY_COPY(w.process, cay__json_str(o, "process", ""));
+    CAY_COPY(w.kind, cay__json_str(o, "kind", ""));
+    CAY_COPY(w.reason, cay__json_str(o, "reason", ""));
     memcpy(packet, &w, sizeof w);
     return sizeof w;
 }
@@ -517,8 +498,8 @@ int cay__remote_hear(cay__remote *r, const char *id, const char *there, int *fd,
     hearing *h = cay__alloc(sizeof *h);
     *h = (hearing){ .remote = *r, .own = !r->instance[0] };
     if (there && id) {
-        cay__str_copy(h->id, sizeof h->id, id);
-        cay__str_copy(h->there, sizeof h->there, there);
+        CAY_COPY(h->id, id);
+        CAY_COPY(h->there, there);
     }
     return cay__remote_packets(a, NULL, NULL, pack_event, h, fd, err); /* a holds the client */
 }
@@ -538,15 +519,12 @@ static int open_events(void *self, const char *id, int *fd, cay_err *err)
 static int remote_policy(void *box, const cay_call *call, const char *text, size_t len,
                          uint64_t *revision, cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__revised done = { 0 };
     CAY_AUTOFREE char *own = strndup(text, len), *json = NULL;
     if (!own)
         abort();
     CAY_TRY(cay_policy_to_json(own, &json, err));
-    CAY_TRY(cay__remote_get(b->remote, call,
-                            &CAY__REQUEST(net_put, .path = { b->there }, .text = json), NULL, &done,
-                            err));
+    CAY_TRY(cay__box_get(box, call, CAY__REQUEST(net_put, .text = json), NULL, &done, err));
     if (revision)
         *revision = done.revision;
     return 0;
@@ -555,11 +533,9 @@ static int remote_policy(void *box, const cay_call *call, const char *text, size
 static int remote_policy_get(void *box, const cay_call *call, char **text, size_t *len,
                              uint64_t *revision, cay_err *err)
 {
-    cay__remote_box *b = box;
     CAY__AUTOARENA mem = { 0 };
     cay__revised now = { 0 };
-    CAY_TRY(cay__remote_get(b->remote, call, &CAY__REQUEST(net_get, .path = { b->there }), &mem,
-                            &now, err));
+    CAY_TRY(cay__box_get(box, call, CAY__REQUEST(net_get), &mem, &now, err));
     CAY_TRY(cay_policy_from_json(cay__text_or(now.policy, "{}"), text, err));
     *len = strlen(*text);
     if (revision)
@@ -567,8 +543,7 @@ static int remote_policy_get(void *box, const cay_call *call, char **text, size_
     return 0;
 }
 
-static int report_services(const cay__services_waited *w,
-                           int (*fn)(const cay_service_info *, void *), void *arg)
+static int report_services(const cay__services_waited *w, cay_service_info_fn *fn, void *arg)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < w->n; i++)
@@ -577,13 +552,10 @@ static int report_services(const cay__services_waited *w,
 }
 
 /* One look; then the server answers when all are ready, one failed, or the step is over. */
-static int remote_services(void *box, const cay_call *call,
-                           int (*fn)(const cay_service_info *, void *), int (*more)(void *),
-                           void *arg, cay_err *err)
+static int remote_services(void *box, const cay_call *call, cay_service_info_fn *fn,
+                           int (*more)(void *), void *arg, cay_err *err)
 {
-    cay__remote_box *b = box;
-    int rc = CAY__REMOTE_EACH(cay_service_info, b->remote, call,
-                              CAY__REQUEST(service_list, .path = { b->there }), fn, arg, err);
+    int rc = CAY__BOX_EACH(cay_service_info, box, call, CAY__REQUEST(service_list), fn, arg, err);
     while (rc == 0 && more && (rc = more(arg)) > 0) {
         CAY__AUTOARENA mem = { 0 };
         cay__services_waited w = { 0 };
@@ -592,9 +564,7 @@ static int remote_services(void *box, const cay_call *call,
         CAY_TRY(cay__call_check(call, "services", err));
         if (left >= 0 && left <= SERVICE_STEP_MS)
             q.timeout_ms = (uint64_t)CAY_MAX(left / 2, 1);
-        CAY_TRY(cay__remote_get(b->remote, call,
-                                &CAY__REQUEST(service_wait, .path = { b->there }, .query = &q),
-                                &mem, &w, err));
+        CAY_TRY(cay__box_get(box, call, CAY__REQUEST(service_wait, .query = &q), &mem, &w, err));
         rc = report_services(&w, fn, arg);
     }
     return rc;
@@ -607,7 +577,7 @@ static int remote_service_act(void *box, const cay_call *call, const char *name,
     cay__service_act body = { .op = op - CAY_SERVICE_START };
     if (name)
         body.names = names;
-    return order_box(box, call, CAY__OPERATION(service_act), &body, err);
+    return cay__box_do(box, call, CAY__REQUEST(service_act, .body = &body), err);
 }
 
 const cay_provider_ops cay__remote_ops = {

@@ -38,10 +38,9 @@ static int put_bytes(int to, int from, uint64_t size, const char *path, cay_err 
 static int put_twig(const cay__tree *t, const cay__twig *w, const cay_call *call, int to,
                     cay_err *err)
 {
-    cay__member *m = cay__alloc(sizeof *m);
+    CAY_AUTOFREE cay__member *m = cay__alloc(sizeof *m);
     CAY_AUTOBUF head = CAY__BUF(32u << 10);
     CAY_AUTOFD from = -1;
-    int rc = 0;
     *m = (cay__member){ .type = '0', .mode = w->mode };
     const char *target = "";
     if (w->type == 'd') {
@@ -52,21 +51,17 @@ static int put_twig(const cay__tree *t, const cay__twig *w, const cay_call *call
     } else if (w->type == 'f') {
         m->size = w->size;
     }
-    if (!cay__str_copy(m->name, sizeof m->name, w->path) ||
-        !cay__str_copy(m->target, sizeof m->target, target))
-        rc =
-            cay_fail_why(err, CAY_EINVAL, "build_context", "%.150s: the name is too long", w->path);
-    if (rc == 0 && w->type == 'f')
-        rc = cay__tree_open(t, w, call, &from, err);
-    if (rc == 0) {
-        cay__tar_head(&head, m);
-        if (head.full || !cay__fd_write_all(to, head.data, head.len))
-            rc = cay_fail_sys(err, "pack %.150s", w->path);
-    }
-    if (rc == 0 && w->type == 'f')
-        rc = put_bytes(to, from, w->size, w->path, err);
-    free(m);
-    return rc;
+    if (!CAY_COPY(m->name, w->path) || !CAY_COPY(m->target, target))
+        return cay_fail_why(err, CAY_EINVAL, "build_context", "%.150s: the name is too long",
+                            w->path);
+    if (w->type == 'f')
+        CAY_TRY(cay__tree_open(t, w, call, &from, err));
+    cay__tar_head(&head, m);
+    if (head.full || !cay__fd_write_all(to, head.data, head.len))
+        return cay_fail_sys(err, "pack %.150s", w->path);
+    if (w->type == 'f')
+        return put_bytes(to, from, w->size, w->path, err);
+    return 0;
 }
 
 /* What it is to be built by goes along, whatever .dockerignore says: it is read here otherwise,
@@ -80,12 +75,11 @@ static int put_file(int dir, const cay__tree *t, const char *name, int to, cay_e
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    cay__member *m = cay__alloc(sizeof *m);
+    CAY_AUTOFREE cay__member *m = cay__alloc(sizeof *m);
     *m = (cay__member){ .type = '0', .mode = 0644, .size = (uint64_t)st.st_size };
-    bool fits = cay__str_copy(m->name, sizeof m->name, name);
+    bool fits = CAY_COPY(m->name, name);
     if (fits)
         cay__tar_head(&head, m);
-    free(m);
     if (!fits || head.full || !cay__fd_write_all(to, head.data, head.len))
         return cay_fail_sys(err, "pack %.150s", name);
     return put_bytes(to, fd, (uint64_t)st.st_size, name, err);
@@ -111,8 +105,7 @@ int cay__remote_tar(int dir, const char *path, const cay_build *build, const cay
         ignored = ignore;
     CAY_TRY(cay__remote_tmpfile(&to, err));
     int own = dup(dir);
-    if (own < 0)
-        return cay_fail_sys(err, "open %.150s", path);
+    CAY_TRY_SYS(own, err, "open %.150s", path);
     int rc = cay__tree_dir(&t, own, ignored, (size_t)CAY_MAX(n, (ssize_t)0), call, err);
     for (size_t i = 0; rc == 0 && i < t.n; i++)
         if (*t.twigs[i].path && (rc = cay__call_check(call, "pack", err)) == 0)
@@ -171,8 +164,7 @@ static int open_context(const cay_build *s, const cay_call *call, int *tar, uint
     struct stat st;
     if (s->dir) {
         CAY_AUTOFD dir = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dir < 0)
-            return cay_fail_sys(err, "open the context %.150s", s->dir);
+        CAY_TRY_SYS(dir, err, "open the context %.150s", s->dir);
         return cay__remote_tar(dir, s->dir, s, call, tar, len, err);
     }
     *tar = dup(s->tar);
@@ -222,7 +214,7 @@ static int submit_pull(const cay__remote *r, const cay_call *call, const cay_bui
 }
 
 typedef struct hearing {
-    int (*line)(const cay_build_event *e, void *arg);
+    cay_build_event_fn *line;
     void (*event)(void *arg, const cay_build_event *e);
     void *arg;
     uint64_t at;
@@ -327,8 +319,8 @@ static int report_end(const cay_build_info *end, cay_built *b, cay_err *err)
     int code = CAY_EINVAL;
     b->steps = end->steps;
     b->cached = end->cached;
-    cay__str_copy(b->template_, sizeof b->template_, end->template_);
-    cay__str_copy(b->sandbox, sizeof b->sandbox, end->sandbox);
+    CAY_COPY(b->template_, end->template_);
+    CAY_COPY(b->sandbox, end->sandbox);
     if (!strcmp(end->state, "ready"))
         return 0;
     if (!strcmp(end->state, "canceled"))
@@ -351,7 +343,7 @@ int cay__remote_build_run(const cay__remote *r, const cay_call *call, const cay_
     if (!cay__id_valid(begun.id, 'b'))
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "the server tells no id of the build");
-    cay__str_copy(b.id, sizeof b.id, begun.id);
+    CAY_COPY(b.id, begun.id);
     int rc = follow_log(r, call, b.id, &h, err);
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT)
         cay__remote_do(r, NULL, &CAY__REQUEST(build_cancel, .path = { b.id }), NULL);
@@ -365,7 +357,7 @@ int cay__remote_build_run(const cay__remote *r, const cay_call *call, const cay_
 }
 
 typedef struct lister {
-    int (*fn)(const cay_build_info *b, void *arg);
+    cay_build_info_fn *fn;
     void *arg;
     const char *ref; /* a name of its template; or NULL: any */
     bool found;
@@ -399,8 +391,8 @@ static int on_build(const cay_build_info *b, void *arg)
 }
 
 /* ref NULL: all. */
-int cay__remote_build_get(const cay__remote *r, const char *ref,
-                          int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err)
+int cay__remote_build_get(const cay__remote *r, const char *ref, cay_build_info_fn *fn, void *arg,
+                          cay_err *err)
 {
     lister l = { .fn = fn, .arg = arg, .ref = ref };
     if (ref && cay__id_valid(ref, 'b')) {
@@ -419,7 +411,7 @@ int cay__remote_build_get(const cay__remote *r, const char *ref,
 }
 
 int cay__remote_build_log(const cay__remote *r, const char *id, uint64_t *offset,
-                          int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err)
+                          cay_build_event_fn *fn, void *arg, cay_err *err)
 {
     hearing h = { .line = fn, .arg = arg, .at = *offset };
     int rc = read_log(r, NULL, id, false, &h, err);

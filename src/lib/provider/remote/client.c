@@ -10,17 +10,13 @@
 
 int cay__remote_open(const cay_open *spec, cay__remote **out, cay_err *err)
 {
-    cay__remote *r = cay__alloc(sizeof *r);
-    int rc = cay__remote_connect(spec->host, spec->key, &r->client, err);
-    if (rc == 0 && !r->client)
-        rc = cay__remote_no_host(err);
-    if (rc < 0) {
-        free(r);
-        return rc;
-    }
+    CAY_AUTOFREE cay__remote *r = cay__alloc(sizeof *r);
+    CAY_TRY(cay__remote_connect(spec->host, spec->key, &r->client, err));
+    if (!r->client)
+        return cay__remote_no_host(err);
     if (spec->provider && *spec->provider)
         r->provider = cay__strdup(spec->provider);
-    *out = r;
+    *out = CAY_STEAL(r);
     return 0;
 }
 
@@ -75,33 +71,19 @@ static void clean_info(cay_info *i)
         i->settings = NULL;
 }
 
-typedef struct lister {
-    int (*fn)(const cay_info *, void *);
-    void *arg;
-} lister;
-
-static int on_listed_sandbox(const cay_info *i, void *arg)
-{
-    const lister *l = arg;
-    cay_info own = *i;
-    clean_info(&own);
-    return l->fn(&own, l->arg);
-}
-
 int cay__remote_list(cay_client *client, const cay_call *call, const cay_filter *given,
-                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
+                     cay_info_fn *fn, void *arg, cay_err *err)
 {
     const char *states[CAY_DAMAGED + 2] = { NULL };
     size_t n = 0;
     cay__list_query q = { .states = states };
-    lister l = { fn, arg };
     CAY_TRY(cay__spec_take(&q.f, sizeof q.f, given, "cay_filter", err));
     for (int s = CAY_CREATING; s <= CAY_DAMAGED; s++)
         if (q.f.states & (1u << s))
             states[n++] = cay_state_name((cay_state)s);
     q.f.tenant = NULL; /* whose they are is the key's */
-    return CAY__REMOTE_EACH(cay_info, client->remote, call, CAY__REQUEST(sandbox_list, .query = &q),
-                            on_listed_sandbox, &l, err);
+    return CAY__REMOTE_CLEAN(cay_info, clean_info, client->remote, call,
+                             CAY__REQUEST(sandbox_list, .query = &q), fn, arg, err);
 }
 
 typedef struct search {
@@ -208,28 +190,14 @@ int cay__remote_snapshot(const cay__remote *r, const cay_call *call, const cay__
     return 0;
 }
 
-typedef struct snapshots {
-    int (*fn)(const cay_snapshot *, void *);
-    void *arg;
-} snapshots;
-
-static int on_snapshot(const cay_snapshot *s, void *arg)
-{
-    const snapshots *l = arg;
-    cay_snapshot own = *s;
-    clean_snapshot(&own);
-    return l->fn(&own, l->arg);
-}
-
 int cay__remote_snapshots(const cay__remote *r, const cay_call *call,
-                          const cay_snapshot_filter *given, int (*fn)(const cay_snapshot *, void *),
-                          void *arg, cay_err *err)
+                          const cay_snapshot_filter *given, cay_snapshot_fn *fn, void *arg,
+                          cay_err *err)
 {
     cay_snapshot_filter f;
-    snapshots l = { fn, arg };
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
-    return CAY__REMOTE_EACH(cay_snapshot, r, call, CAY__REQUEST(snapshot_list, .query = &f),
-                            on_snapshot, &l, err);
+    return CAY__REMOTE_CLEAN(cay_snapshot, clean_snapshot, r, call,
+                             CAY__REQUEST(snapshot_list, .query = &f), fn, arg, err);
 }
 
 /* The server takes whole ids of sandboxes; people write names. id: room for one. */
@@ -283,14 +251,14 @@ static uint32_t mode_of(const cay__change_side *side)
     } types[] = {
         { "file", S_IFREG }, { "directory", S_IFDIR }, { "link", S_IFLNK }, { "other", S_IFIFO }
     };
-    for (size_t i = 0; side && i < CAY_LEN(types); i++)
-        if (!strcmp(types[i].name, side->type))
-            return (side->mode & 07777) | types[i].type;
+    CAY_EACH(it, types)
+        if (side && !strcmp(it->name, side->type))
+            return (side->mode & 07777) | it->type;
     return 0;
 }
 
 typedef struct differ {
-    int (*fn)(const cay_file_change *, void *);
+    cay_file_change_fn *fn;
     void *arg;
 } differ;
 
@@ -319,7 +287,7 @@ static int on_change(const cay__file_changed *x, void *arg)
 }
 
 int cay__remote_diff(cay_client *client, const cay_call *call, const cay_diff *given,
-                     int (*fn)(const cay_file_change *, void *), void *arg, cay_err *err)
+                     cay_file_change_fn *fn, void *arg, cay_err *err)
 {
     cay_diff d;
     char a[CAY_ID_LEN + 1], b[CAY_ID_LEN + 1];
@@ -331,8 +299,7 @@ int cay__remote_diff(cay_client *client, const cay_call *call, const cay_diff *g
                             CAY__REQUEST(diff, .query = &d), on_change, &w, err);
 }
 
-int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
-                        cay_err *err)
+int cay__remote_net_log(cay_sandbox *sb, cay_net_record_fn *fn, void *arg, cay_err *err)
 {
     CAY_AUTOJSON *answer = NULL;
     size_t i;

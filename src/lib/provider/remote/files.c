@@ -16,8 +16,7 @@ static cay__file_query query_of(const cay_call *call, const char *user, const ch
 static int memory_file(int *out, cay_err *err)
 {
     *out = memfd_create("file", MFD_CLOEXEC);
-    if (*out < 0)
-        return cay_fail_sys(err, "memory for a file");
+    CAY_TRY_SYS(*out, err, "memory for a file");
     return 0;
 }
 
@@ -45,18 +44,15 @@ int cay__remote_open_read(void *box, const cay_call *call, const char *path, con
 {
     cay__remote_box *b = box;
     char range[80] = "";
-    cay__answer *a;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     cay_err why = CAY_ERR_INIT;
     cay__file_query q = query_of(call, spec->user, path);
     if (spec->length)
-        snprintf(range, sizeof range, "Range: bytes=%llu-%llu\r\n",
-                 (unsigned long long)spec->offset,
-                 (unsigned long long)(spec->offset + spec->length - 1));
+        CAY_FORMAT(range, "Range: bytes=%llu-%llu\r\n", (unsigned long long)spec->offset,
+                   (unsigned long long)(spec->offset + spec->length - 1));
     else if (spec->offset)
-        snprintf(range, sizeof range, "Range: bytes=%llu-\r\n", (unsigned long long)spec->offset);
-    int rc = cay__remote_stream(
-        b->remote, call, &CAY__REQUEST(file_get, .path = { b->there }, .query = &q, .more = range),
-        &a, &why);
+        CAY_FORMAT(range, "Range: bytes=%llu-\r\n", (unsigned long long)spec->offset);
+    int rc = cay__box_stream(b, call, CAY__REQUEST(file_get, .query = &q, .more = range), &a, &why);
     if (rc < 0 && *range &&
         cay_err_is(&why, CAY_REASON_RANGE_NOT_SATISFIABLE)) /* beyond its end there is nothing */
         return memory_file(fd, err);
@@ -64,10 +60,8 @@ int cay__remote_open_read(void *box, const cay_call *call, const char *path, con
         return cay__err_pass(rc, &why, err);
     const cay__head *h = cay__answer_head(a);
     if (h->body != CAY__BODY_LENGTH || h->length > SMALL)
-        return cay__remote_pump(b->remote, a, NULL, NULL, fd, err);
-    rc = small_body(a, call, fd, err);
-    cay__answer_end(a);
-    return rc;
+        return cay__remote_pump(b->remote, CAY_STEAL(a), NULL, NULL, fd, err);
+    return small_body(a, call, fd, err);
 }
 
 static int put_file(cay__remote_box *b, const cay_call *call, const char *path, const cay_write *w,
@@ -75,16 +69,15 @@ static int put_file(cay__remote_box *b, const cay_call *call, const char *path, 
 {
     char mode[16];
     cay__file_query q = query_of(call, w->user, path);
-    snprintf(mode, sizeof mode, "%04o", w->mode);
+    CAY_FORMAT(mode, "%04o", w->mode);
     if (w->mode)
         q.mode = mode;
     q.parents = w->parents;
     q.append = w->append;
     q.exclusive = w->exclusive;
     body.op = CAY__OPERATION(file_put);
-    body.path[0] = b->there;
     body.query = &q;
-    return cay__remote_do(b->remote, call, &body, err);
+    return cay__box_do(b, call, body, err);
 }
 
 int cay__remote_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
@@ -181,14 +174,11 @@ void cay__remote_abort_write(void *up)
 int cay__remote_file_stat(void *box, const cay_call *call, const char *path, bool follow,
                           cay_stat *out, cay_err *err)
 {
-    cay__remote_box *b = box;
     CAY__AUTOARENA mem = { 0 };
     cay_dirent d = { .st = { .nlink = 1 } };
     cay__file_query q = query_of(call, NULL, path);
     q.follow = follow;
-    CAY_TRY(cay__remote_get(b->remote, call,
-                            &CAY__REQUEST(file_stat, .path = { b->there }, .query = &q), &mem, &d,
-                            err));
+    CAY_TRY(cay__box_get(box, call, CAY__REQUEST(file_stat, .query = &q), &mem, &d, err));
     d.st.size_of = sizeof d.st;
     cay__answer_give(out, &d.st, sizeof d.st);
     return 0;
@@ -202,9 +192,7 @@ static int post_change(cay__remote_box *b, const cay_call *call, const cay__oper
     if (!cay__shape_utf8(op->body, body))
         return cay_fail_why(err, CAY_ENOTSUP, "not_utf8",
                             "a name that is not UTF-8 cannot be given to a server for that");
-    return cay__remote_do(
-        b->remote, call,
-        &(cay__request){ .op = op, .path = { b->there }, .query = &q, .body = body }, err);
+    return cay__box_do(b, call, (cay__request){ .op = op, .query = &q, .body = body }, err);
 }
 
 int cay__remote_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode,
@@ -217,11 +205,9 @@ int cay__remote_mkdir(void *box, const cay_call *call, const char *path, uint32_
 int cay__remote_remove(void *box, const cay_call *call, const char *path, bool recursive,
                        cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__file_query q = query_of(call, NULL, path);
     q.recursive = recursive;
-    return cay__remote_do(b->remote, call,
-                          &CAY__REQUEST(file_delete, .path = { b->there }, .query = &q), err);
+    return cay__box_do(box, call, CAY__REQUEST(file_delete, .query = &q), err);
 }
 
 int cay__remote_rename(void *box, const cay_call *call, const char *from, const char *to,
@@ -255,18 +241,13 @@ int cay__remote_symlink(void *box, const cay_call *call, const char *target, con
 int cay__remote_getxattr(void *box, const cay_call *call, const char *path, const char *name,
                          void *buf, size_t *len, cay_err *err)
 {
-    cay__remote_box *b = box;
-    cay__answer *a;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     char value[65536];
     size_t n = 0, room = *len;
     cay__file_query q = query_of(call, NULL, path);
     q.name = name;
-    CAY_TRY(cay__remote_stream(b->remote, call,
-                               &CAY__REQUEST(file_xattr_get, .path = { b->there }, .query = &q), &a,
-                               err));
-    int rc = cay__remote_fill(a, call, value, sizeof value, &n, err);
-    cay__answer_end(a);
-    CAY_TRY(rc);
+    CAY_TRY(cay__box_stream(box, call, CAY__REQUEST(file_xattr_get, .query = &q), &a, err));
+    CAY_TRY(cay__remote_fill(a, call, value, sizeof value, &n, err));
     *len = n;
     if (buf && room < n)
         return cay_fail_why(err, CAY_ETOOBIG, "xattr_too_big",
@@ -279,83 +260,62 @@ int cay__remote_getxattr(void *box, const cay_call *call, const char *path, cons
 int cay__remote_setxattr(void *box, const cay_call *call, const char *path, const char *name,
                          const void *value, size_t len, cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__file_query q = query_of(call, NULL, path);
-    cay__request put =
-        CAY__REQUEST(file_xattr_put, .path = { b->there }, .query = &q, .data = value, .len = len);
+    cay__request put = CAY__REQUEST(file_xattr_put, .query = &q, .data = value, .len = len);
     q.name = name;
     if (!value)
         put.op = CAY__OPERATION(file_xattr_delete);
-    return cay__remote_do(b->remote, call, &put, err);
+    return cay__box_do(box, call, put, err);
 }
 
-int cay__remote_listxattr(void *box, const cay_call *call, const char *path,
-                          int (*fn)(const char *, void *), void *arg, cay_err *err)
+int cay__remote_listxattr(void *box, const cay_call *call, const char *path, cay__on_id *fn,
+                          void *arg, cay_err *err)
 {
-    cay__remote_box *b = box;
     CAY__AUTOARENA mem = { 0 };
     cay__names names = { 0 };
     cay__file_query q = query_of(call, NULL, path);
-    CAY_TRY(cay__remote_get(b->remote, call,
-                            &CAY__REQUEST(file_xattrs, .path = { b->there }, .query = &q), &mem,
-                            &names, err));
+    CAY_TRY(cay__box_get(box, call, CAY__REQUEST(file_xattrs, .query = &q), &mem, &names, err));
     for (const char *const *p = names.items; *p; p++)
         CAY_TRY(fn(*p, arg));
     return 0;
 }
 
-typedef struct lister {
-    int (*fn)(const cay_dirent *, void *);
-    void *arg;
-} lister;
-
-static int on_entry(const cay_dirent *d, void *arg)
+static void size_entry(cay_dirent *d)
 {
-    const lister *l = arg;
-    cay_dirent own = *d;
-    own.st.size_of = sizeof own.st;
-    return l->fn(&own, l->arg);
+    d->st.size_of = sizeof d->st;
 }
 
 int cay__remote_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
-                         int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+                         cay_dirent_fn *fn, void *arg, cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__file_query q = query_of(call, NULL, path);
-    lister l = { fn, arg };
     const char *all = NULL;
     q.depth = depth;
     if (!depth) /* left out it is 1 */
         all = "&depth=0";
-    return CAY__REMOTE_EACH(cay_dirent, b->remote, call,
-                            CAY__REQUEST(file_list, .path = { b->there }, .query = &q, .tail = all),
-                            on_entry, &l, err);
+    return CAY__BOX_CLEAN(cay_dirent, size_entry, box, call,
+                          CAY__REQUEST(file_list, .query = &q, .tail = all), fn, arg, err);
 }
 
 int cay__remote_glob(void *box, const cay_call *call, const char *base, const char *pattern,
-                     int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+                     cay_dirent_fn *fn, void *arg, cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__file_query q = query_of(call, NULL, base);
-    lister l = { fn, arg };
     q.pattern = pattern;
-    return CAY__REMOTE_EACH(cay_dirent, b->remote, call,
-                            CAY__REQUEST(file_glob, .path = { b->there }, .query = &q), on_entry,
-                            &l, err);
+    return CAY__BOX_CLEAN(cay_dirent, size_entry, box, call, CAY__REQUEST(file_glob, .query = &q),
+                          fn, arg, err);
 }
 
 int cay__remote_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
-                     int (*fn)(const cay_match *, void *), void *arg, cay_err *err)
+                     cay_match_fn *fn, void *arg, cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__file_query q = query_of(call, NULL, NULL);
     cay__grep_body body = { .g = *spec, .path = base };
     if (!cay__shape_utf8(&cay__grep_shape, &body))
         return cay_fail_why(err, CAY_ENOTSUP, "not_utf8",
                             "a pattern that is not UTF-8 cannot be given to a server");
-    return CAY__REMOTE_EACH(
-        cay_match, b->remote, call,
-        CAY__REQUEST(file_grep, .path = { b->there }, .query = &q, .body = &body), fn, arg, err);
+    return CAY__BOX_EACH(cay_match, box, call, CAY__REQUEST(file_grep, .query = &q, .body = &body),
+                         fn, arg, err);
 }
 
 /* A packet: the change's letter, 'd' for a directory, then both names with their NULs. */
@@ -386,13 +346,11 @@ static size_t pack_change(void *arg, const char *name, const json_t *o, unsigned
 int cay__remote_watch_open(void *box, const cay_call *call, const char *path, bool recursive,
                            void **w, int *fd, cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__answer *a;
     int local;
     cay__file_query q = query_of(call, NULL, path);
     q.recursive = recursive;
-    CAY_TRY(cay__remote_stream(
-        b->remote, call, &CAY__REQUEST(file_watch, .path = { b->there }, .query = &q), &a, err));
+    CAY_TRY(cay__box_stream(box, call, CAY__REQUEST(file_watch, .query = &q), &a, err));
     CAY_TRY(cay__remote_packets(a, call, "ready", pack_change, NULL, &local, err));
     watch *mine = cay__alloc(sizeof *mine);
     mine->fd = *fd = local;

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-enum { WAIT_MS = 30000, TRIES = 50, AGAIN_MS = 200 };
+enum { TRIES = 50, AGAIN_MS = 200 };
 #define RING_MOST (16u << 20) /* pages of it that are not written cost nothing */
 
 typedef struct remote_proc {
@@ -20,7 +20,7 @@ static int proc_new(cay__remote_box *box, const char *id, int pid, void **out, c
                             "the server tells no id of the process");
     remote_proc *p = cay__alloc(sizeof *p);
     *p = (remote_proc){ .box = box, .pid = pid, .exit_fd = -1 };
-    cay__str_copy(p->id, sizeof p->id, id);
+    CAY_COPY(p->id, id);
     *out = p;
     return 0;
 }
@@ -36,9 +36,7 @@ int cay__remote_spawn(void *box, const cay_call *call, const cay_spawn *spec, vo
      * the ring has to hold what it prints. */
     if (spec->attach)
         body.s.ring_bytes = RING_MOST;
-    CAY_TRY(cay__remote_get(b->remote, call,
-                            &CAY__REQUEST(process_start, .path = { b->there }, .body = &body), &mem,
-                            &done, err));
+    CAY_TRY(cay__box_get(b, call, CAY__REQUEST(process_start, .body = &body), &mem, &done, err));
     return proc_new(b, done.id, done.pid, proc, err);
 }
 
@@ -48,8 +46,7 @@ int cay__remote_proc_attach(void *box, const cay_call *call, const char *ref, vo
     cay__remote_box *b = box;
     CAY__AUTOARENA mem = { 0 };
     cay__process_told p = { 0 };
-    CAY_TRY(cay__remote_get(b->remote, call, &CAY__REQUEST(process_get, .path = { b->there, ref }),
-                            &mem, &p, err));
+    CAY_TRY(cay__box_get(b, call, CAY__REQUEST(process_get, .path[1] = ref), &mem, &p, err));
     return proc_new(b, p.i.id, p.i.pid, proc, err);
 }
 
@@ -82,8 +79,8 @@ typedef struct source {
 static source source_of(const remote_proc *p, cay_stream which, bool follow)
 {
     source s = { .remote = *p->box->remote, .which = which, .follow = follow };
-    cay__str_copy(s.box, sizeof s.box, p->box->there);
-    cay__str_copy(s.id, sizeof s.id, p->id);
+    CAY_COPY(s.box, p->box->there);
+    CAY_COPY(s.id, p->id);
     return s;
 }
 
@@ -121,33 +118,27 @@ int cay__remote_proc_output(void *proc, const cay_call *call, cay_stream which, 
 {
     remote_proc *p = proc;
     cay__answer *a;
-    source *s = cay__alloc(sizeof *s); /* the pump's, which holds the client, too */
+    CAY_AUTOFREE source *s = cay__alloc(sizeof *s); /* the pump's, which holds the client, too */
     *s = source_of(p, which, true);
-    int rc = ask_output(s, call, offset, &a, err);
-    if (rc < 0) {
-        free(s);
-        return rc;
-    }
+    CAY_TRY(ask_output(s, call, offset, &a, err));
     if (offset == CAY_FROM_NOW)
         offset = 0;
     s->from = field_u64(a, "x-cay-offset", offset);
-    return cay__remote_pump(p->box->remote, a, output_again, s, fd, err);
+    return cay__remote_pump(p->box->remote, a, output_again, CAY_STEAL(s), fd, err);
 }
 
 int cay__remote_proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
                           void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
 {
     source s = source_of(proc, which, false);
-    cay__answer *a;
+    CAY_AUTOPTR(cay__answer) a = NULL;
     size_t got = 0;
     CAY_TRY(ask_output(&s, call, *offset, &a, err));
     uint64_t at = field_u64(a, "x-cay-offset", *offset);
-    int rc = cay__remote_fill(a, call, buf, cap, &got, err);
+    CAY_TRY(cay__remote_fill(a, call, buf, cap, &got, err));
     bool all = at + got == field_u64(a, "x-cay-next", UINT64_MAX);
     bool over = all && field_u64(a, "x-cay-eof", 0) == 1;
     uint64_t skipped = field_u64(a, "x-cay-lost", 0);
-    cay__answer_end(a);
-    CAY_TRY(rc);
     *offset = at + got;
     *n = got;
     if (lost)
@@ -197,10 +188,7 @@ static int wait_once(const source *s, const cay_call *call, cay_exit *out, cay_e
 {
     CAY__AUTOARENA mem = { 0 };
     cay__process_waited w = { 0 };
-    cay__wait_query q = { .timeout_ms = WAIT_MS };
-    int left = cay__call_left(call);
-    if (left >= 0)
-        q.timeout_ms = (uint64_t)CAY_MIN(left + 1, WAIT_MS);
+    cay__wait_query q = cay__remote_patience(call);
     CAY_TRY(cay__remote_get(&s->remote, call,
                             &CAY__REQUEST(process_wait, .path = { s->box, s->id }, .query = &q),
                             &mem, &w, err));
@@ -255,13 +243,12 @@ int cay__remote_proc_exit_fd(void *proc, cay_err *err)
     CAY_AUTOFD fd = eventfd(0, EFD_CLOEXEC);
     if (fd >= 0)
         copy = dup(fd);
-    if (copy < 0)
-        return cay_fail_sys(err, "eventfd");
+    CAY_TRY_SYS(copy, err, "eventfd");
     source *s = cay__alloc(sizeof *s);
     *s = source_of(p, CAY_STDOUT, false);
     s->client = cay__http_client_ref(p->box->remote->client);
     s->fd = copy;
-    int rc = cay__remote_thread(watch_end, s, err);
+    int rc = cay__provider_thread(watch_end, s, err);
     if (rc < 0) {
         cay__http_client_unref(s->client);
         free(s);
@@ -272,7 +259,7 @@ int cay__remote_proc_exit_fd(void *proc, cay_err *err)
 }
 
 typedef struct lister {
-    int (*fn)(const cay_proc_info *, void *);
+    cay_proc_info_fn *fn;
     void *arg;
 } lister;
 
@@ -286,13 +273,11 @@ static int on_process(const cay__process_told *p, void *arg)
     return l->fn(&i, l->arg);
 }
 
-int cay__remote_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                      void *arg, cay_err *err)
+int cay__remote_procs(void *box, const cay_call *call, cay_proc_info_fn *fn, void *arg,
+                      cay_err *err)
 {
-    cay__remote_box *b = box;
     cay__process_query q = { .ended = true };
     lister l = { fn, arg };
-    return CAY__REMOTE_EACH(cay__process_told, b->remote, call,
-                            CAY__REQUEST(process_list, .path = { b->there }, .query = &q),
-                            on_process, &l, err);
+    return CAY__BOX_EACH(cay__process_told, box, call, CAY__REQUEST(process_list, .query = &q),
+                         on_process, &l, err);
 }

@@ -4,29 +4,9 @@
 #include "remote.h"
 #include <net/sse.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 
-enum { PIECE = 65536, TRIES = 20, STACK = 256 << 10, EVENT_MAX = 1 << 20 };
-
-int cay__remote_thread(void *(*fn)(void *), void *arg, cay_err *err)
-{
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, old;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not this thread's */
-    errno = pthread_create(&thread, &attr, fn, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    if (errno)
-        return cay_fail_sys(err, "start a thread");
-    return 0;
-}
+enum { PIECE = 65536, TRIES = 20, EVENT_MAX = 1 << 20 };
 
 /* What is here; CAY_ETIMEOUT when that is nothing: what came may be a frame alone. */
 static int get_some(cay__answer *a, char *buf, size_t cap, size_t *n)
@@ -136,7 +116,7 @@ int cay__remote_pump(const cay__remote *r, cay__answer *a, cay__remote_again *ag
                     .local = pair[1],
                     .again = again,
                     .arg = arg };
-    int rc = cay__remote_thread(pump_stream, s, err);
+    int rc = cay__provider_thread(pump_stream, s, err);
     if (rc < 0) {
         cay__answer_end(a);
         close(pair[0]);
@@ -295,7 +275,7 @@ int cay__remote_packets(cay__answer *a, const cay_call *call, const char *ready,
     if (rc == 0)
         rc = wait_ready(l, call, err);
     if (rc == 0)
-        rc = cay__remote_thread(listen_on, l, err);
+        rc = cay__provider_thread(listen_on, l, err);
     if (rc < 0) {
         cay__close_fd(&pair[0]);
         listener_free(l);

@@ -85,15 +85,44 @@ typedef size_t cay__remote_packet(void *arg, const char *name, const json_t *dat
                                   char *packet, size_t cap);
 int cay__remote_packets(cay__answer *a, const cay_call *call, const char *ready,
                         cay__remote_packet *fn, void *arg, int *fd, cay_err *err);
-/* Runs fn(arg) on a thread of its own that nobody waits for. */
-int cay__remote_thread(void *(*fn)(void *), void *arg, cay_err *err);
 /* Until n is 0 or buf is full. */
 int cay__remote_fill(cay__answer *a, const cay_call *call, void *buf, size_t cap, size_t *n,
                      cay_err *err);
 
 cay__remote_box *cay__remote_box_new(cay__remote *r, const char *id, const char *there,
                                      const char *home);
-void cay__remote_release(void *box);
+CAY__PROVIDES(release) cay__remote_release;
+/* The same as of cay__remote_*() about a box, whose id over there is the first value of the path.
+ */
+static inline int cay__box_do(const cay__remote_box *b, const cay_call *call, cay__request q,
+                              cay_err *err)
+{
+    q.path[0] = b->there;
+    return cay__remote_do(b->remote, call, &q, err);
+}
+static inline int cay__box_get(const cay__remote_box *b, const cay_call *call, cay__request q,
+                               cay__arena *mem, void *out, cay_err *err)
+{
+    q.path[0] = b->there;
+    return cay__remote_get(b->remote, call, &q, mem, out, err);
+}
+static inline int cay__box_stream(const cay__remote_box *b, const cay_call *call, cay__request q,
+                                  cay__answer **out, cay_err *err)
+{
+    q.path[0] = b->there;
+    return cay__remote_stream(b->remote, call, &q, out, err);
+}
+#define CAY__BOX_CLEAN(type_, clean_, box_, call_, q_, fn_, arg_, err_)                            \
+    ({                                                                                             \
+        const cay__remote_box *b_ = (box_);                                                        \
+        cay__request of_ = q_;                                                                     \
+        of_.path[0] = b_->there;                                                                   \
+        CAY__REMOTE_CLEAN(type_, clean_, b_->remote, call_, of_, fn_, arg_, err_);                 \
+    })
+#define CAY__BOX_EACH(type_, box_, call_, q_, fn_, arg_, err_)                                     \
+    CAY__BOX_CLEAN(type_, (void), box_, call_, q_, fn_, arg_, err_)
+/* How long one question for an end may wait on the server: half a minute, or what the call has. */
+cay__wait_query cay__remote_patience(const cay_call *call);
 /* Events as packets of cay_event_wire; there NULL: of all. With an instance of our own names are
  * turned into ours. */
 int cay__remote_hear(cay__remote *r, const char *id, const char *there, int *fd, cay_err *err);
@@ -106,63 +135,37 @@ int cay__remote_tar(int dir, const char *path, const cay_build *build, const cay
                     int *out, uint64_t *len, cay_err *err);
 
 /* Parts of the provider's table: proc.c, files.c. */
-int cay__remote_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
-                      cay_err *err);
-int cay__remote_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
-                            cay_err *err);
-void cay__remote_proc_release(void *proc);
-const char *cay__remote_proc_id(void *proc, int *pid);
-int cay__remote_proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset,
-                            int *fd, cay_err *err);
-int cay__remote_proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
-                          void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof,
-                          cay_err *err);
-int cay__remote_proc_write(void *proc, const cay_call *call, const void *data, size_t len,
-                           cay_err *err);
-int cay__remote_proc_close_stdin(void *proc, const cay_call *call, cay_err *err);
-int cay__remote_proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope,
-                            cay_err *err);
-int cay__remote_proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16_t rows,
-                            cay_err *err);
-int cay__remote_proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err);
-int cay__remote_proc_exit_fd(void *proc, cay_err *err);
-int cay__remote_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
-                      void *arg, cay_err *err);
-int cay__remote_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,
-                          int *fd, cay_err *err);
-int cay__remote_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
-                    const cay_write *spec, cay_err *err);
-int cay__remote_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
-                           void **up, int *fd, cay_err *err);
-int cay__remote_commit_write(void *up, const cay_call *call, cay_err *err);
-void cay__remote_abort_write(void *up);
-int cay__remote_file_stat(void *box, const cay_call *call, const char *path, bool follow,
-                          cay_stat *out, cay_err *err);
-int cay__remote_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode,
-                      bool parents, cay_err *err);
-int cay__remote_remove(void *box, const cay_call *call, const char *path, bool recursive,
-                       cay_err *err);
-int cay__remote_rename(void *box, const cay_call *call, const char *from, const char *to,
-                       cay_err *err);
-int cay__remote_chmod(void *box, const cay_call *call, const char *path, uint32_t mode,
-                      cay_err *err);
-int cay__remote_chown(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
-                      cay_err *err);
-int cay__remote_symlink(void *box, const cay_call *call, const char *target, const char *path,
-                        cay_err *err);
-int cay__remote_getxattr(void *box, const cay_call *call, const char *path, const char *name,
-                         void *buf, size_t *len, cay_err *err);
-int cay__remote_setxattr(void *box, const cay_call *call, const char *path, const char *name,
-                         const void *value, size_t len, cay_err *err);
-int cay__remote_listxattr(void *box, const cay_call *call, const char *path,
-                          int (*fn)(const char *, void *), void *arg, cay_err *err);
-int cay__remote_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
-                         int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
-int cay__remote_glob(void *box, const cay_call *call, const char *base, const char *pattern,
-                     int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
-int cay__remote_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
-                     int (*fn)(const cay_match *, void *), void *arg, cay_err *err);
-int cay__remote_watch_open(void *box, const cay_call *call, const char *path, bool recursive,
-                           void **w, int *fd, cay_err *err);
-int cay__remote_watch_next(void *w, const cay_call *call, cay_watch_event *out, cay_err *err);
-void cay__remote_watch_close(void *w);
+CAY__PROVIDES(spawn) cay__remote_spawn;
+CAY__PROVIDES(proc_attach) cay__remote_proc_attach;
+CAY__PROVIDES(proc_release) cay__remote_proc_release;
+CAY__PROVIDES(proc_id) cay__remote_proc_id;
+CAY__PROVIDES(proc_output) cay__remote_proc_output;
+CAY__PROVIDES(proc_read) cay__remote_proc_read;
+CAY__PROVIDES(proc_write) cay__remote_proc_write;
+CAY__PROVIDES(proc_close_stdin) cay__remote_proc_close_stdin;
+CAY__PROVIDES(proc_signal) cay__remote_proc_signal;
+CAY__PROVIDES(proc_resize) cay__remote_proc_resize;
+CAY__PROVIDES(proc_wait) cay__remote_proc_wait;
+CAY__PROVIDES(proc_exit_fd) cay__remote_proc_exit_fd;
+CAY__PROVIDES(procs) cay__remote_procs;
+CAY__PROVIDES(open_read) cay__remote_open_read;
+CAY__PROVIDES(put) cay__remote_put;
+CAY__PROVIDES(open_write) cay__remote_open_write;
+CAY__PROVIDES(commit_write) cay__remote_commit_write;
+CAY__PROVIDES(abort_write) cay__remote_abort_write;
+CAY__PROVIDES(stat) cay__remote_file_stat;
+CAY__PROVIDES(mkdir) cay__remote_mkdir;
+CAY__PROVIDES(remove) cay__remote_remove;
+CAY__PROVIDES(rename) cay__remote_rename;
+CAY__PROVIDES(chmod) cay__remote_chmod;
+CAY__PROVIDES(chown) cay__remote_chown;
+CAY__PROVIDES(symlink) cay__remote_symlink;
+CAY__PROVIDES(getxattr) cay__remote_getxattr;
+CAY__PROVIDES(setxattr) cay__remote_setxattr;
+CAY__PROVIDES(listxattr) cay__remote_listxattr;
+CAY__PROVIDES(list_dir) cay__remote_list_dir;
+CAY__PROVIDES(glob) cay__remote_glob;
+CAY__PROVIDES(grep) cay__remote_grep;
+CAY__PROVIDES(watch_open) cay__remote_watch_open;
+CAY__PROVIDES(watch_next) cay__remote_watch_next;
+CAY__PROVIDES(watch_close) cay__remote_watch_close;
