@@ -36,7 +36,6 @@ static int connect_socket(int fd, int at)
 int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
 {
     struct ucred peer = { 0 };
-    socklen_t len = sizeof peer;
     struct stat st;
     CAY_AUTOFD at = openat(b->ctl, "sock", O_PATH | O_NOFOLLOW | O_CLOEXEC);
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -50,7 +49,7 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
         return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s",
                             b->base.id);
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+    if (!cay__sock_peer(fd, &peer) || peer.pid <= 0)
         return cay_fail_why(
             err, CAY_EUPSTREAM, "peer_false",
             "who answers for %s is not within sight; run cay in the engine's own pid namespace",

@@ -79,34 +79,22 @@ int cay__nf_ps(void *box, const cay_call *call, cay_proc_info_fn *fn, void *arg,
                            err);
 }
 
-static int read_socket_option(int fd, int name)
-{
-    int v = -1;
-    socklen_t n = sizeof v;
-    if (getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0)
-        return -1;
-    return v;
-}
-
 /* The socket must be what was asked for: a fresh TCP socket of the box's own network, connected to
  * nothing. One made elsewhere would let a tenant aim our connections. */
 static bool socket_ok(const cay__sessions *s, int fd, int family)
 {
     struct sockaddr_storage peer;
     socklen_t n = sizeof peer;
-    if (read_socket_option(fd, SO_DOMAIN) != family ||
-        read_socket_option(fd, SO_TYPE) != SOCK_STREAM ||
-        read_socket_option(fd, SO_PROTOCOL) != IPPROTO_TCP ||
-        read_socket_option(fd, SO_ACCEPTCONN) != 0 || getpeername(fd, (void *)&peer, &n) == 0 ||
-        errno != ENOTCONN)
+    if (cay__sock_get(fd, SO_DOMAIN) != family || cay__sock_get(fd, SO_TYPE) != SOCK_STREAM ||
+        cay__sock_get(fd, SO_PROTOCOL) != IPPROTO_TCP || cay__sock_get(fd, SO_ACCEPTCONN) != 0 ||
+        getpeername(fd, (void *)&peer, &n) == 0 || errno != ENOTCONN)
         return false;
     uint64_t cookie = 0;
     n = sizeof cookie;
     if (s->netns &&
         (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &n) < 0 || cookie != s->netns))
         return false;
-    struct linger off = { 0 }; /* else its maker decides how long our close takes */
-    return setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof off) == 0;
+    return cay__sock_reset(fd, false); /* else its maker decides how long our close takes */
 }
 
 int cay__connect_loopback(const cay_call *call, int fd, int family, uint16_t port, cay_err *err)
@@ -129,7 +117,7 @@ int cay__connect_loopback(const cay_call *call, int fd, int family, uint16_t por
         int e = errno;
         if (e == EINPROGRESS) {
             CAY_TRY(cay__call_wait(call, fd, POLLOUT, "connect", err));
-            e = read_socket_option(fd, SO_ERROR);
+            e = cay__sock_get(fd, SO_ERROR);
         }
         if (e) {
             if (e == ECONNREFUSED)

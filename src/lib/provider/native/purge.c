@@ -61,10 +61,9 @@ static int remove_names(const cay__native *n, const cay_call *call, const char *
 static int end_keeper(const cay__native *n, cay_err *err)
 {
     struct ucred peer;
-    socklen_t len = sizeof peer;
     char byte;
     CAY_AUTOFD sock = cay__native_knock(n);
-    if (sock < 0 || getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+    if (sock < 0 || !cay__sock_peer(sock, &peer) || peer.pid <= 0)
         return 0;
     CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
     if (fd < 0 || recv(sock, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)

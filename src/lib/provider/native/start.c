@@ -325,10 +325,9 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
 static int open_userns(int sock, int *fd)
 {
     struct ucred peer;
-    socklen_t len = sizeof peer;
     char path[64], n[21], byte;
     uid_t owner;
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+    if (!cay__sock_peer(sock, &peer) || peer.pid <= 0)
         return -1;
     CAY_JOIN(path, "/proc/", cay__str_u64(n, (uint64_t)peer.pid), "/ns/user");
     CAY_AUTOFD ns = open(path, O_RDONLY | O_CLOEXEC);
