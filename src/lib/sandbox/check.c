@@ -2,7 +2,6 @@
 /* A create request, field by field, before anything is made. */
 #include "limits.h"
 #include "sandbox.h"
-#include <base/base.h>
 #include <cay/volume.h>
 #include <ctype.h>
 

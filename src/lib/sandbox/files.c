@@ -61,8 +61,7 @@ int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path,
     CAY__OP(call, "file.read", sb->id, err);
     op_.path = path;
     cay_read r;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->open_read != NULL, "read a file", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, false, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->open_read, "read a file", path, false, err));
     CAY_TRY(cay__spec_take(&r, sizeof r, spec, "cay_read", err));
     CAY_TRY(cay__user_check(r.user, err));
     if (r.offset > INT64_MAX || r.length > INT64_MAX || r.offset + r.length > INT64_MAX)
@@ -111,8 +110,7 @@ int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path, const 
         }
         return cay_upload_commit(up, call, err);
     }
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->put != NULL, "write a file", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->put, "write a file", path, true, err));
     CAY_TRY(take_write(&w, spec, err));
     return sb->ops->put(sb->box, call, path, data, len, &w, err);
 }
@@ -125,8 +123,7 @@ int cay_file_open_write(cay_sandbox *sb, const cay_call *call, const char *path,
     cay_write w;
     void *obj = NULL;
     int fd = -1;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->open_write != NULL, "write a file", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->open_write, "write a file", path, true, err));
     CAY_TRY(take_write(&w, spec, err));
     CAY_TRY(sb->ops->open_write(sb->box, call, path, &w, &obj, &fd, err));
     cay_upload *up = cay__alloc(sizeof *up);
@@ -174,13 +171,7 @@ int cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool
     CAY__OP(call, "watch.open", sb->id, err);
     void *obj = NULL;
     int fd = -1;
-    CAY_TRY(cay__path_check(path, err));
-    CAY_TRY(cay__user_check(cay__call_user(call), err));
-    CAY_TRY(cay__call_check(call, "watch", err));
-    if (!sb->ops->watch_open)
-        return cay__no_such_op(sb, "watch a directory", err);
-    CAY_TRY(cay__fence_path(sb, call, path, false, err));
-    CAY_TRY(cay__sandbox_files(sb, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->watch_open, "watch a directory", path, false, err));
     CAY_TRY(sb->ops->watch_open(sb->box, call, path, recursive, &obj, &fd, err));
     cay_watch *w = cay__alloc(sizeof *w);
     *w = (cay_watch){ .sb = cay_sandbox_ref(sb), .obj = obj, .fd = fd };

@@ -3,8 +3,8 @@
 #include "sandbox.h"
 #include <linux/limits.h>
 
-int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
-                    const char *path, cay_err *err)
+static int begin_file(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
+                      const char *path, cay_err *err)
 {
     CAY_TRY(cay__path_check(path, err));
     CAY_TRY(cay__user_check(cay__call_user(call), err));
@@ -12,6 +12,13 @@ int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const ch
     if (!has_op)
         return cay__no_such_op(sb, what, err);
     return cay__sandbox_files(sb, err);
+}
+
+int cay__file_enter(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
+                    const char *path, bool write, cay_err *err)
+{
+    CAY_TRY(begin_file(sb, call, has_op, what, path, err));
+    return cay__fence_path(sb, call, path, write, err);
 }
 
 static int check_mode(uint32_t mode, cay_err *err)
@@ -27,7 +34,7 @@ int cay_file_stat(cay_sandbox *sb, const cay_call *call, const char *path, bool 
 {
     CAY__OP(call, "file.stat", sb->id, err);
     cay_stat st = { .size_of = sizeof st };
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->stat != NULL, "stat", path, err));
+    CAY_TRY(begin_file(sb, call, sb->ops->stat, "stat", path, err));
     CAY_TRY(sb->ops->stat(sb->box, call, path, follow, &st, err));
     cay__answer_give(out, &st, sizeof st);
     return 0;
@@ -51,8 +58,7 @@ int cay_file_mkdir(cay_sandbox *sb, const cay_call *call, const char *path, uint
 {
     CAY__OP(call, "file.mkdir", sb->id, err);
     op_.path = path;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->mkdir != NULL, "make a directory", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->mkdir, "make a directory", path, true, err));
     CAY_TRY(check_mode(mode, err));
     return sb->ops->mkdir(sb->box, call, path, mode, parents, err);
 }
@@ -62,8 +68,7 @@ int cay_file_remove(cay_sandbox *sb, const cay_call *call, const char *path, boo
 {
     CAY__OP(call, "file.remove", sb->id, err);
     op_.path = path;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->remove != NULL, "remove", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->remove, "remove", path, true, err));
     return sb->ops->remove(sb->box, call, path, recursive, err);
 }
 
@@ -72,7 +77,7 @@ int cay_file_rename(cay_sandbox *sb, const cay_call *call, const char *from, con
 {
     CAY__OP(call, "file.rename", sb->id, err);
     op_.path = to;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->rename != NULL, "rename", from, err));
+    CAY_TRY(begin_file(sb, call, sb->ops->rename, "rename", from, err));
     CAY_TRY(cay__path_check(to, err));
     CAY_TRY(cay__fence_path(sb, call, from, true, err));
     CAY_TRY(cay__fence_path(sb, call, to, true, err));
@@ -84,8 +89,7 @@ int cay_file_chmod(cay_sandbox *sb, const cay_call *call, const char *path, uint
 {
     CAY__OP(call, "file.chmod", sb->id, err);
     op_.path = path;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->chmod != NULL, "change a mode", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->chmod, "change a mode", path, true, err));
     CAY_TRY(check_mode(mode, err));
     return sb->ops->chmod(sb->box, call, path, mode, err);
 }
@@ -95,8 +99,7 @@ int cay_file_chown(cay_sandbox *sb, const cay_call *call, const char *path, uint
 {
     CAY__OP(call, "file.chown", sb->id, err);
     op_.path = path;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->chown != NULL, "change an owner", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->chown, "change an owner", path, true, err));
     return sb->ops->chown(sb->box, call, path, uid, gid, err);
 }
 
@@ -108,8 +111,7 @@ int cay_file_symlink(cay_sandbox *sb, const cay_call *call, const char *target, 
     int rc = cay__path_check(target, err);
     if (rc < 0)
         return cay_wrap(err, rc, "link target");
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->symlink != NULL, "make a symbolic link", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->symlink, "make a symbolic link", path, true, err));
     return sb->ops->symlink(sb->box, call, target, path, err);
 }
 
@@ -127,8 +129,7 @@ int cay_file_getxattr(cay_sandbox *sb, const cay_call *call, const char *path, c
                       void *buf, size_t *len, cay_err *err)
 {
     CAY__OP(call, "file.getxattr", sb->id, err);
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->getxattr != NULL, "read an attribute", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, false, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->getxattr, "read an attribute", path, false, err));
     CAY_TRY(check_xattr(name, err));
     return sb->ops->getxattr(sb->box, call, path, name, buf, len, err);
 }
@@ -137,8 +138,7 @@ int cay_file_setxattr(cay_sandbox *sb, const cay_call *call, const char *path, c
                       const void *value, size_t len, cay_err *err)
 {
     CAY__OP(call, "file.setxattr", sb->id, err);
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->setxattr != NULL, "write an attribute", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, true, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->setxattr, "write an attribute", path, true, err));
     CAY_TRY(check_xattr(name, err));
     if (len > XATTR_SIZE_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "xattr_too_big", "attribute %s: at most %d bytes",
@@ -150,8 +150,7 @@ int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char *path,
                        int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
 {
     CAY__OP(call, "file.listxattr", sb->id, err);
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->listxattr != NULL, "list attributes", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, false, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->listxattr, "list attributes", path, false, err));
     return sb->ops->listxattr(sb->box, call, path, fn, arg, err);
 }
 
@@ -159,8 +158,7 @@ int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsign
                  cay_dirent_fn *fn, void *arg, cay_err *err)
 {
     CAY__OP(call, "file.list", sb->id, err);
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->list_dir != NULL, "list a directory", path, err));
-    CAY_TRY(cay__fence_path(sb, call, path, false, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->list_dir, "list a directory", path, false, err));
     return sb->ops->list_dir(sb->box, call, path, depth, fn, arg, err);
 }
 
@@ -168,8 +166,7 @@ int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base, const
                   cay_dirent_fn *fn, void *arg, cay_err *err)
 {
     CAY__OP(call, "file.glob", sb->id, err);
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->glob != NULL, "find files by pattern", base, err));
-    CAY_TRY(cay__fence_path(sb, call, base, false, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->glob, "find files by pattern", base, false, err));
     int rc = cay__path_check(pattern, err);
     if (rc < 0)
         return cay_wrap(err, rc, "pattern");
@@ -181,8 +178,7 @@ int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base, const
 {
     CAY__OP(call, "file.grep", sb->id, err);
     cay_grep g;
-    CAY_TRY(cay__file_begin(sb, call, sb->ops->grep != NULL, "search in files", base, err));
-    CAY_TRY(cay__fence_path(sb, call, base, false, err));
+    CAY_TRY(cay__file_enter(sb, call, sb->ops->grep, "search in files", base, false, err));
     CAY_TRY(cay__spec_take(&g, sizeof g, spec, "cay_grep", err));
     if (!g.pattern || !*g.pattern || strchr(g.pattern, '\n') || strlen(g.pattern) > PATH_MAX)
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",

@@ -25,6 +25,11 @@ int cay_proc_pid(const cay_proc *p)
     return pid;
 }
 
+/* What is told of an operation on a process. */
+#define PROC_OP(call, name, p, err)                                                                \
+    CAY__OP(call, name, (p)->sb->id, err);                                                         \
+    cay__op_process(&op_, cay_proc_id(p))
+
 static void touch_sandbox(cay_proc *p)
 {
     if (p->sb->touch)
@@ -42,8 +47,7 @@ static int check_stream(cay_stream which, cay_err *err)
 int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which, uint64_t offset, int *fd,
                     cay_err *err)
 {
-    CAY__OP(call, "process.output", p->sb->id, err);
-    cay__op_process(&op_, cay_proc_id(p));
+    PROC_OP(call, "process.output", p, err);
     CAY_TRY(check_stream(which, err));
     CAY_TRY(cay__call_check(call, "output", err));
     touch_sandbox(p);
@@ -94,8 +98,7 @@ int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t 
 
 int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t len, cay_err *err)
 {
-    CAY__OP(call, "process.write", p->sb->id, err);
-    cay__op_process(&op_, cay_proc_id(p));
+    PROC_OP(call, "process.write", p, err);
     CAY_TRY(cay__call_check(call, "write", err));
     touch_sandbox(p);
     if (len)
@@ -105,16 +108,14 @@ int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t l
 
 int cay_proc_close_stdin(cay_proc *p, const cay_call *call, cay_err *err)
 {
-    CAY__OP(call, "process.close_stdin", p->sb->id, err);
-    cay__op_process(&op_, cay_proc_id(p));
+    PROC_OP(call, "process.close_stdin", p, err);
     CAY_TRY(cay__call_check(call, "close stdin", err));
     return p->sb->ops->proc_close_stdin(p->obj, call, err);
 }
 
 int cay_proc_resize(cay_proc *p, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err)
 {
-    CAY__OP(call, "process.resize", p->sb->id, err);
-    cay__op_process(&op_, cay_proc_id(p));
+    PROC_OP(call, "process.resize", p, err);
     if (!cols || !rows)
         return cay_fail_why(err, CAY_EINVAL, "size_invalid",
                             "resize to %u × %u: both must be at least 1", cols, rows);
@@ -127,8 +128,7 @@ int cay_proc_resize(cay_proc *p, const cay_call *call, uint16_t cols, uint16_t r
 
 int cay_proc_signal(cay_proc *p, const cay_call *call, int sig, cay_scope scope, cay_err *err)
 {
-    CAY__OP(call, "process.signal", p->sb->id, err);
-    cay__op_process(&op_, cay_proc_id(p));
+    PROC_OP(call, "process.signal", p, err);
     if (sig < 0 || sig >= NSIG)
         return cay_fail_why(err, CAY_EINVAL, "signal_invalid", "signal %d: give 0 to %d", sig,
                             NSIG - 1);
@@ -168,8 +168,7 @@ int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err)
 
 int cay_proc_wait(cay_proc *p, const cay_call *call, cay_exit *out, cay_err *err)
 {
-    CAY__OP(call, "process.wait", p->sb->id, err);
-    cay__op_process(&op_, cay_proc_id(p));
+    PROC_OP(call, "process.wait", p, err);
     cay_exit e = { .size = sizeof e };
     CAY_TRY(p->sb->ops->proc_wait(p->obj, call, &e, err));
     cay__op_exit(&op_, e.code);

@@ -10,9 +10,11 @@
 #include <base/base.h>
 #include <stdatomic.h>
 
+typedef char cay__id[CAY_ID_LEN + 1]; /* of a sandbox, a snapshot, … */
+
 struct cay_sandbox {
     atomic_int refs;
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     const cay_provider_ops *ops;
     _Atomic(void *) box; /* the provider's handle; NULL while it is stopped */
     _Atomic int state;   /* cay_state as last seen */
@@ -51,15 +53,13 @@ int cay__sandbox_ready(cay_sandbox *sb, cay_err *err);
 /* The same for work on files, which a paused sandbox allows as far as its provider does. */
 int cay__sandbox_files(cay_sandbox *sb, cay_err *err);
 /* Every file operation begins alike: a sound path, an operation that exists, a sandbox that allows
- * it. */
-int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
-                    const char *path, cay_err *err);
+ * it; and the path is inside the fence of whoever asks. */
+int cay__file_enter(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
+                    const char *path, bool write, cay_err *err);
 /* Refuses NULL, empty and over-long paths. Any other bytes may be a name. */
 int cay__path_check(const char *path, cay_err *err);
 /* Refuses a user name that is empty, over-long or has a byte no passwd(5) name may have. */
 int cay__user_check(const char *user, cay_err *err);
-/* The whole of a spawn request, before anything is made. */
-int cay__spawn_check(const cay_spawn *spec, cay_err *err);
 /* c->net: sound, and something this provider can enforce. */
 int cay__net_check(const cay_create *c, const cay_provider_ops *ops, cay_err *err);
 /* CAY_ENOTSUP naming the operation and the provider. */

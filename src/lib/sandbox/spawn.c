@@ -99,7 +99,7 @@ static int check_tag(const char *tag, cay_err *err)
     return 0;
 }
 
-int cay__spawn_check(const cay_spawn *s, cay_err *err)
+static int check_spawn(const cay_spawn *s, cay_err *err)
 {
     size_t sum = 0, labels = 0;
     CAY_TRY(check_command(s, &sum, err));
@@ -149,7 +149,7 @@ int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *sp
     op_.shell = s.shell;
     op_.user = s.user;
     op_.timeout_ms = s.timeout_ms;
-    CAY_TRY(cay__spawn_check(&s, err));
+    CAY_TRY(check_spawn(&s, err));
     CAY_TRY(cay__call_check(call, "spawn", err));
     CAY_TRY(cay__fence_spawn(sb, call, &s, err));
     CAY_TRY(cay__sandbox_ready(sb, err));
