@@ -37,17 +37,16 @@ static int check_file(cay_manifest *m, cay__entry *e, cay_err *err)
     if (!text && !coded && e->redacted)
         return 0;
     if (!text == !coded)
-        return cay__bad(err, "manifest_invalid", e->path, "content",
-                        "give either content or content_base64");
+        return cay__bad_entry(err, e, "content", "give either content or content_base64");
     if (encoding && strcmp(encoding, "utf-8") && strcmp(encoding, "utf8") &&
         strcmp(encoding, "base64"))
-        return cay__bad(err, "manifest_invalid", e->path, "content", "encoding is utf-8 or base64");
+        return cay__bad_entry(err, e, "content", "encoding is utf-8 or base64");
     if (encoding && !strcmp(encoding, "base64") && text)
         coded = text;
     if (coded) {
         if (!decode_content(m, e, coded))
-            return cay__bad(err, "manifest_invalid", e->path, "content",
-                            "its content is not base64 (RFC 4648, with padding)");
+            return cay__bad_entry(err, e, "content",
+                                  "its content is not base64 (RFC 4648, with padding)");
     } else {
         e->data = json_string_value(text);
         e->len = json_string_length(text);
@@ -72,15 +71,13 @@ static int check_local_dir(cay_manifest *m, cay__entry *e, cay_err *err)
     const char *ignore = cay__member(e->fields, "ignore_file");
     const json_t *list = json_object_get(e->fields, "exclude");
     if (!cay__member(e->fields, "src") && (ignore || json_array_size(list)))
-        return cay__bad(err, "manifest_invalid", e->path, "src",
-                        "exclude and ignore_file need a src");
+        return cay__bad_entry(err, e, "src", "exclude and ignore_file need a src");
     if (ignore && (strchr(ignore, '/') || !strcmp(ignore, "..")))
-        return cay__bad(err, "manifest_invalid", e->path, "ignore_file",
-                        "ignore_file is the name of a file in src, without '/'");
+        return cay__bad_entry(err, e, "ignore_file",
+                              "ignore_file is the name of a file in src, without '/'");
     for (size_t i = 0; i < json_array_size(list); i++)
         if (json_string_length(json_array_get(list, i)) > 1024)
-            return cay__bad(err, "manifest_invalid", e->path, "exclude",
-                            "a pattern of exclude has at most 1024 bytes");
+            return cay__bad_entry(err, e, "exclude", "a pattern of exclude has at most 1024 bytes");
     return 0;
 }
 
@@ -129,15 +126,13 @@ static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
                *from = cay__member(e->fields, "credentials");
     const json_t *sparse = json_object_get(e->fields, "sparse_checkout");
     if (host && !is_safe_text(host, ".-:"))
-        return cay__bad(err, "manifest_invalid", e->path, "host",
-                        "host %.60s is not the name of a host", host);
+        return cay__bad_entry(err, e, "host", "host %.60s is not the name of a host", host);
     if (!is_safe_text(repo, "._-/") || !strchr(repo, '/') || strstr(repo, "..") ||
         strstr(repo, "//") || repo[0] == '/' || repo[strlen(repo) - 1] == '/')
-        return cay__bad(err, "manifest_invalid", e->path, "repo",
-                        "repo is OWNER/NAME, not \"%.60s\"", repo);
+        return cay__bad_entry(err, e, "repo", "repo is OWNER/NAME, not \"%.60s\"", repo);
     if (ref && (!is_safe_text(ref, "._-/+@#") || strstr(ref, "..") || strstr(ref, "@{")))
-        return cay__bad(err, "manifest_invalid", e->path, "ref",
-                        "ref \"%.60s\" is no name of a branch, tag or commit", ref);
+        return cay__bad_entry(err, e, "ref", "ref \"%.60s\" is no name of a branch, tag or commit",
+                              ref);
     if (sub && subpath_wrong(sub))
         return cay__bad(err, "git_subpath_error", e->path, subpath_wrong(sub),
                         "subpath \"%.60s\" has to stay in the repository", sub);
@@ -149,7 +144,7 @@ static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
                             "sparse_checkout \"%.60s\" has to stay in the repository", one);
     }
     if (cay__json_int(e->fields, "depth", 0) > 1000000)
-        return cay__bad(err, "manifest_invalid", e->path, "depth", "depth is 0 (all) to 1000000");
+        return cay__bad_entry(err, e, "depth", "depth is 0 (all) to 1000000");
     if (from)
         return cay__reference_check(m, e->path, from, err);
     return 0;
@@ -182,12 +177,11 @@ static int check_headers(cay_manifest *m, cay__entry *e, cay_err *err)
         else
             s = json_string_value(v);
         if (!is_safe_text(name, "-_") || strlen(name) > 100)
-            return cay__bad(err, "manifest_invalid", e->path, "headers",
-                            "\"%.60s\" is not the name of a header", name);
+            return cay__bad_entry(err, e, "headers", "\"%.60s\" is not the name of a header", name);
         if (!s || (json_is_string(v) && strlen(s) != json_string_length(v)) || strpbrk(s, "\r\n"))
-            return cay__bad(err, "manifest_invalid", e->path, "headers",
-                            "header %.60s has to be one line of text, or {\"source\":\"env:…\"}",
-                            name);
+            return cay__bad_entry(
+                err, e, "headers",
+                "header %.60s has to be one line of text, or {\"source\":\"env:…\"}", name);
         if (json_is_object(v) || source_like(s))
             CAY_TRY(cay__reference_check(m, e->path, s, err));
     }
@@ -209,18 +203,18 @@ static int check_remote(cay_manifest *m, cay__entry *e, cay_err *err)
     size_t n = strcspn(host, "/?#");
     if (!skip || !n || memchr(host, '@', n) || strchr(url, ' ') || strchr(url, '\\') ||
         *host == '-')
-        return cay__bad(err, "manifest_invalid", e->path, "url",
-                        "url is http://HOST/… or https://HOST/…, without user and password");
+        return cay__bad_entry(err, e, "url",
+                              "url is http://HOST/… or https://HOST/…, without user and password");
     if (sha && (strlen(sha) != 64 || strspn(sha, "0123456789abcdefABCDEF") != 64))
-        return cay__bad(err, "manifest_invalid", e->path, "sha256", "sha256 is 64 hex digits");
+        return cay__bad_entry(err, e, "sha256", "sha256 is 64 hex digits");
     if (json_object_get(e->fields, "max_bytes") && !cay__json_int(e->fields, "max_bytes", 1))
-        return cay__bad(err, "manifest_invalid", e->path, "max_bytes", "max_bytes is 1 or more");
+        return cay__bad_entry(err, e, "max_bytes", "max_bytes is 1 or more");
     if (format && strcmp(format, "tar") && strcmp(format, "zip"))
         return cay__bad(err, "invalid_compression_scheme", e->path, "format",
                         "format is tar or zip, not %.40s", format);
     if (sub && subpath_wrong(sub))
-        return cay__bad(err, "manifest_invalid", e->path, subpath_wrong(sub),
-                        "subpath \"%.60s\" has to stay in the archive", sub);
+        return cay__bad_entry(err, e, subpath_wrong(sub),
+                              "subpath \"%.60s\" has to stay in the archive", sub);
     return check_headers(m, e, err);
 }
 

@@ -123,6 +123,8 @@ struct cay_manifest {
 /* Names the entry: message "entry PATH: …", detail {"entry":PATH,"reason":word}. */
 int cay__bad(cay_err *err, const char *reason, const char *entry, const char *word, const char *fmt,
              ...) __attribute__((format(printf, 5, 6)));
+#define cay__bad_entry(err, entry, ...)                                                            \
+    cay__bad(err, "manifest_invalid", (entry)->path, __VA_ARGS__)
 /* A key below `base` ("" at the top) as one normalised path in mem. */
 int cay__entry_path(cay__arena *mem, const char *base, const char *key, const char **out,
                     cay_err *err);

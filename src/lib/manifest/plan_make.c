@@ -239,8 +239,7 @@ static int read_ignore(const cay__entry *e, int dir, cay__ignore *ig, cay_err *e
     }
     json_array_foreach(list, i, v)
         if (!cay__ignore_add(ig, json_string_value(v), json_string_length(v)))
-            return cay__bad(err, "manifest_invalid", e->path, "exclude",
-                            "there are too many patterns");
+            return cay__bad_entry(err, e, "exclude", "there are too many patterns");
     return 0;
 }
 
@@ -303,8 +302,9 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
     if (cay__is_mount(e) || (ask->want && !ask->want(p, e, ask->arg)))
         return 0;
     if (e->redacted && e->kind->id == CAY__FILE && !e->data)
-        return cay__bad(err, "manifest_invalid", e->path, "redacted",
-                        "its content was left out when the manifest was saved; give it again");
+        return cay__bad_entry(
+            err, e, "redacted",
+            "its content was left out when the manifest was saved; give it again");
     if (!cay__near(&p->near, path))
         CAY_TRY(add_parents(p, path, root, n.entry, err));
     switch (e->kind->id) {

@@ -187,8 +187,7 @@ static int read_group(cay_manifest *m, cay__entry *e, const json_t *j, cay_err *
     else
         name = NULL;
     if (!name)
-        return cay__bad(err, "manifest_invalid", e->path, "group",
-                        "group is a name, or an object with one");
+        return cay__bad_entry(err, e, "group", "group is a name, or an object with one");
     e->group = cay__arena_str(&m->mem, name);
     return 0;
 }

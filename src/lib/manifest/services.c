@@ -13,7 +13,9 @@ struct cay_services {
     cay__arena own, *mem; /* mem: its own, or that of a request */
     cay_service list[CAY_SERVICES_MAX];
     size_t n, bytes;
-    bool part; /* others may come from a template: `after` may name one of them */
+    cay_service *one; /* the one that is being read */
+    cay_err *err;     /* while reading */
+    bool part;        /* others may come from a template: `after` may name one of them */
 };
 
 static const char *const restarts[] = { [CAY_RESTART_ON_FAILURE] = "on-failure",
@@ -54,11 +56,10 @@ static const char *copy_text(cay_services *u, const char *s)
 
 /* A field of a service or of its health; at: its place in cay_service. */
 typedef struct row row;
-typedef int (*reader)(cay_services *u, cay_service *one, const json_t *j, const row *r,
-                      cay_err *err);
+typedef int reader(cay_services *u, const json_t *j, const row *r);
 struct row {
     const char *name;
-    reader read;
+    reader *read;
     size_t at;
 };
 
@@ -70,15 +71,19 @@ static const char *get_string(const json_t *j)
     return NULL;
 }
 
+static int fail_field(const cay_services *u, const char *word, const char *why)
+{
+    return fail_invalid(u->err, u->one->name, word, why);
+}
+
 _Static_assert(offsetof(cay_service, shell) == offsetof(cay_service, argv) + sizeof(char **) &&
                    offsetof(cay_service, health_shell) ==
                        offsetof(cay_service, health_argv) + sizeof(char **),
                "read_command() fills both");
 /* Two members: argv, and behind it the line for the shell. */
-static int read_command(cay_services *u, cay_service *one, const json_t *j, const row *r,
-                        cay_err *err)
+static int read_command(cay_services *u, const json_t *j, const row *r)
 {
-    const char *const **argv = (void *)((char *)one + r->at);
+    const char *const **argv = (void *)((char *)u->one + r->at);
     const char **shell = (void *)(argv + 1);
     const char *line = get_string(j),
                *why = "command is one line for the shell, or a list of words that is not empty";
@@ -91,55 +96,54 @@ static int read_command(cay_services *u, cay_service *one, const json_t *j, cons
     for (size_t i = 0; i < n; i++) {
         const char *s = get_string(json_array_get(j, i));
         if (!s || (!i && !*s))
-            return fail_invalid(err, one->name, "command", why);
+            return fail_field(u, "command", why);
         list[i] = copy_text(u, s);
     }
     *argv = list;
     if (n)
         return 0;
-    return fail_invalid(err, one->name, "command", why);
+    return fail_field(u, "command", why);
 }
 
-static int read_env(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
+static int read_env(cay_services *u, const json_t *j, const row *r)
 {
     const char *key;
     json_t *v;
     size_t n = 0;
     if (!json_is_object(j) || json_object_size(j) > ENV_MOST)
-        return fail_invalid(err, one->name, "environment",
-                            "environment is an object of at most 256 texts");
+        return fail_field(u, "environment", "environment is an object of at most 256 texts");
     cay_pair *list = cay__arena_take(u->mem, (json_object_size(j) + 1) * sizeof *list);
     json_object_foreach((json_t *)j, key, v) {
         const char *s = get_string(v);
         if (!s || !*key || strchr(key, '='))
-            return fail_invalid(err, one->name, "environment",
-                                "a variable has a name without '=' and a text without NUL");
+            return fail_field(u, "environment",
+                              "a variable has a name without '=' and a text without NUL");
         list[n++] = (cay_pair){ copy_text(u, key), copy_text(u, s) };
     }
-    one->env = list;
+    u->one->env = list;
     return 0;
 }
 
-static int read_user(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
+static int read_user(cay_services *u, const json_t *j, const row *r)
 {
     const char *s = get_string(j);
     if (!s || !*s || strlen(s) > 63 || strpbrk(s, ":\r\n /"))
-        return fail_invalid(err, one->name, "user", "user is a name or a number");
-    one->user = copy_text(u, s);
+        return fail_field(u, "user", "user is a name or a number");
+    u->one->user = copy_text(u, s);
     return 0;
 }
 
-static int read_cwd(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
+static int read_cwd(cay_services *u, const json_t *j, const row *r)
 {
     const char *s = get_string(j);
     if (!s || !*s || strlen(s) > 4000)
-        return fail_invalid(err, one->name, "cwd", "cwd is a path");
-    one->cwd = copy_text(u, s);
+        return fail_field(u, "cwd", "cwd is a path");
+    u->one->cwd = copy_text(u, s);
     return 0;
 }
 
-static int read_number(const cay_service *one, const json_t *j, const char *field, int64_t least,
-                       int64_t most, int64_t *out, cay_err *err)
+static int read_number(cay_services *u, const json_t *j, const char *field, int64_t least,
+                       int64_t most, int64_t *out)
 {
     char why[96], a[21], b[21];
     *out = json_integer_value(j);
@@ -147,60 +151,56 @@ static int read_number(const cay_service *one, const json_t *j, const char *fiel
         return 0;
     cay__str_join(why, sizeof why, field, " is a whole number, ", cay__str_u64(a, (uint64_t)least),
                   " to ", cay__str_u64(b, (uint64_t)most), NULL);
-    return fail_invalid(err, one->name, field, why);
+    return fail_field(u, field, why);
 }
 
-static int read_port(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
+static int read_port(cay_services *u, const json_t *j, const row *r)
 {
     int64_t v;
-    CAY_TRY(read_number(one, j, r->name, 1, 65535, &v, err));
-    *(uint16_t *)((char *)one + r->at) = (uint16_t)v;
+    CAY_TRY(read_number(u, j, r->name, 1, 65535, &v));
+    *(uint16_t *)((char *)u->one + r->at) = (uint16_t)v;
     return 0;
 }
 
-static int read_ms(cay_services *u, cay_service *one, const json_t *j, const row *r, cay_err *err)
+static int read_ms(cay_services *u, const json_t *j, const row *r)
 {
     int64_t v;
-    CAY_TRY(read_number(one, j, r->name, 10, MS_MOST, &v, err));
-    *(uint32_t *)((char *)one + r->at) = (uint32_t)v;
+    CAY_TRY(read_number(u, j, r->name, 10, MS_MOST, &v));
+    *(uint32_t *)((char *)u->one + r->at) = (uint32_t)v;
     return 0;
 }
 
-static int read_restart(cay_services *u, cay_service *one, const json_t *j, const row *r,
-                        cay_err *err)
+static int read_restart(cay_services *u, const json_t *j, const row *r)
 {
     const char *s = get_string(j);
     for (size_t i = 0; s && i < CAY_LEN(restarts); i++)
         if (!strcmp(s, restarts[i])) {
-            one->restart = (cay_restart)i;
+            u->one->restart = (cay_restart)i;
             return 0;
         }
-    return fail_invalid(err, one->name, "restart",
-                        "restart is \"no\", \"on-failure\" or \"always\"");
+    return fail_field(u, "restart", "restart is \"no\", \"on-failure\" or \"always\"");
 }
 
-static int read_after(cay_services *u, cay_service *one, const json_t *j, const row *r,
-                      cay_err *err)
+static int read_after(cay_services *u, const json_t *j, const row *r)
 {
     size_t n = 1;
     if (!json_is_string(j))
         n = json_array_size(j);
     if (!n && !json_is_array(j))
-        return fail_invalid(err, one->name, "after", "after is a name or a list of names");
+        return fail_field(u, "after", "after is a name or a list of names");
     const char **list =
         cay__arena_take(u->mem, (CAY_MIN(n, (size_t)CAY_SERVICES_MAX) + 1) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
         const char *s = get_string(json_is_string(j) ? j : json_array_get(j, i));
         if (!name_good(s) || i >= CAY_SERVICES_MAX)
-            return fail_invalid(err, one->name, "after", "after is a list of names of services");
+            return fail_field(u, "after", "after is a list of names of services");
         list[i] = copy_text(u, s);
     }
-    one->after = list;
+    u->one->after = list;
     return 0;
 }
 
-static int read_health(cay_services *u, cay_service *one, const json_t *j, const row *r,
-                       cay_err *err);
+static int read_health(cay_services *u, const json_t *j, const row *r);
 static const row rows[] = {
     { "command", read_command, offsetof(cay_service, argv) },
     { "port", read_port, offsetof(cay_service, port) },
@@ -222,13 +222,12 @@ static const row health_rows[] = {
     { NULL },
 };
 
-static int read_rows(cay_services *u, cay_service *one, const json_t *j, const row *table,
-                     cay_err *err)
+static int read_rows(cay_services *u, const json_t *j, const row *table)
 {
     CAY_AUTOJSON *o = NULL;
     const char *key;
     json_t *v;
-    CAY_TRY(cay__canonical(one->name, j, &o, err));
+    CAY_TRY(cay__canonical(u->one->name, j, &o, u->err));
     json_object_foreach(o, key, v) {
         const row *r = table;
         while (r->name && strcmp(r->name, key))
@@ -238,20 +237,19 @@ static int read_rows(cay_services *u, cay_service *one, const json_t *j, const r
             cay__str_copy(why, sizeof why, "a field is not known; there are");
             for (r = table; r->name; r++)
                 cay__str_join(why + strlen(why), sizeof why - strlen(why), " ", r->name, NULL);
-            return fail_invalid(err, one->name, "unknown_field", why);
+            return fail_field(u, "unknown_field", why);
         }
         if (r->name && !json_is_null(v))
-            CAY_TRY(r->read(u, one, v, r, err));
+            CAY_TRY(r->read(u, v, r));
     }
     return 0;
 }
 
-static int read_health(cay_services *u, cay_service *one, const json_t *j, const row *r,
-                       cay_err *err)
+static int read_health(cay_services *u, const json_t *j, const row *r)
 {
-    CAY_TRY(read_rows(u, one, j, health_rows, err));
-    if ((one->health_argv || one->health_shell) && one->health_tcp)
-        return fail_invalid(err, one->name, "health", "health has a command or tcp, not both");
+    CAY_TRY(read_rows(u, j, health_rows));
+    if ((u->one->health_argv || u->one->health_shell) && u->one->health_tcp)
+        return fail_field(u, "health", "health has a command or tcp, not both");
     return 0;
 }
 
@@ -271,7 +269,9 @@ static int read_unit(cay_services *u, const char *name, const json_t *j, cay_err
     cay_service *one = &u->list[u->n++];
     one->size = sizeof *one;
     one->name = copy_text(u, name);
-    CAY_TRY(read_rows(u, one, j, rows, err));
+    u->one = one;
+    u->err = err;
+    CAY_TRY(read_rows(u, j, rows));
     if (!one->argv && !one->shell)
         return fail_invalid(err, name, "command", "it has no command");
     if (u->bytes > CAY_SERVICES_BYTES)
@@ -402,12 +402,6 @@ static json_t *list_json(const char *const *list)
     return a;
 }
 
-static void set_field(json_t *o, const char *key, json_t *v)
-{
-    if (v)
-        json_object_set_new(o, key, v);
-}
-
 static json_t *number_json(uint32_t v)
 {
     if (v)
@@ -424,28 +418,29 @@ static json_t *command_json(const char *const *argv, const char *shell)
     return NULL;
 }
 
+/* json_string(NULL) is NULL, and a member whose value is NULL is not set. */
 static json_t *service_json(const cay_service *one)
 {
     json_t *o = json_object(), *h = json_object(),
            *env = CAY_IF(one->env && one->env->key, json_object());
     for (const cay_pair *p = one->env; p && p->key; p++)
-        set_field(env, p->key, json_string(p->value));
-    set_field(o, "command", command_json(one->argv, one->shell));
-    set_field(o, "port", number_json(one->port));
-    set_field(o, "environment", env);
-    set_field(o, "user", CAY_IF(one->user, json_string(one->user)));
-    set_field(o, "cwd", CAY_IF(one->cwd, json_string(one->cwd)));
-    set_field(h, "command", command_json(one->health_argv, one->health_shell));
-    set_field(h, "tcp", number_json(one->health_tcp));
-    set_field(h, "interval_ms", number_json(one->interval_ms));
-    set_field(h, "timeout_ms", number_json(one->timeout_ms));
+        json_object_set_new(env, p->key, json_string(p->value));
+    json_object_set_new(o, "command", command_json(one->argv, one->shell));
+    json_object_set_new(o, "port", number_json(one->port));
+    json_object_set_new(o, "environment", env);
+    json_object_set_new(o, "user", json_string(one->user));
+    json_object_set_new(o, "cwd", json_string(one->cwd));
+    json_object_set_new(h, "command", command_json(one->health_argv, one->health_shell));
+    json_object_set_new(h, "tcp", number_json(one->health_tcp));
+    json_object_set_new(h, "interval_ms", number_json(one->interval_ms));
+    json_object_set_new(h, "timeout_ms", number_json(one->timeout_ms));
     if (json_object_size(h))
-        set_field(o, "health", h);
+        json_object_set_new(o, "health", h);
     else
         json_decref(h);
-    set_field(o, "restart", CAY_IF(one->restart, json_string(restarts[one->restart])));
-    set_field(o, "after", CAY_IF(one->after && *one->after, list_json(one->after)));
-    set_field(o, "stop_ms", number_json(one->stop_ms));
+    json_object_set_new(o, "restart", CAY_IF(one->restart, json_string(restarts[one->restart])));
+    json_object_set_new(o, "after", CAY_IF(one->after && *one->after, list_json(one->after)));
+    json_object_set_new(o, "stop_ms", number_json(one->stop_ms));
     return o;
 }
 
@@ -453,7 +448,7 @@ json_t *cay__services_tell(const cay_services *u)
 {
     json_t *o = json_object();
     CAY_EACH_OF(it, u->list, u->n)
-        set_field(o, it->name, service_json(it));
+        json_object_set_new(o, it->name, service_json(it));
     return o;
 }
 

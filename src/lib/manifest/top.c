@@ -572,8 +572,8 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
     cay__dir known = { 0 };
     CAY_EACH_OF(e, m->entries, m->n) {
         if (e->group && !known_group(m, e->group))
-            return cay__bad(err, "manifest_invalid", e->path, "group",
-                            "group %.40s is neither among groups nor users", e->group);
+            return cay__bad_entry(err, e, "group", "group %.40s is neither among groups nor users",
+                                  e->group);
         if (cay__is_mount(e))
             CAY_TRY(check_files(m, e, err));
         if (cay__near(&known, e->path))
@@ -595,8 +595,8 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
                 n = 0;
         }
     }
-    for (size_t i = 0; i < m->nacks; i++)
-        CAY_TRY(check_ack(m, m->acks[i], err));
+    CAY_EACH_OF(it, m->acks, m->nacks)
+        CAY_TRY(check_ack(m, *it, err));
     CAY_TRY(cay__persist_check(m, err));
     if (m->run_as && !known_user(m, m->run_as) && strcmp(m->run_as, "user") &&
         strcmp(m->run_as, "root"))

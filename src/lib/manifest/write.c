@@ -2,6 +2,8 @@
 /* The canonical form, as one SDK spells it; what is secret or ephemeral stays out and is marked. */
 #include "manifest.h"
 
+/* json_string(NULL) is NULL, and a member whose value is NULL is not set. */
+
 static json_t *mode_json(uint32_t mode, bool dir)
 {
     static const char letters[] = "rwxrwxrwx";
@@ -67,8 +69,7 @@ json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets)
 {
     const cay__entry *e = &m->entries[at];
     json_t *o = json_pack("{s:s}", "type", e->kind->name), *children = NULL;
-    if (e->description)
-        json_object_set_new(o, "description", json_string(e->description));
+    json_object_set_new(o, "description", json_string(e->description));
     if (e->ephemeral != cay__is_mount(e))
         json_object_set_new(o, "ephemeral", json_boolean(e->ephemeral));
     if (e->group)
@@ -100,8 +101,7 @@ static json_t *env_json(const cay__env *v, bool secrets)
     if (value && !v->ephemeral && !v->description)
         return value;
     json_t *o = json_object();
-    if (v->description)
-        json_object_set_new(o, "description", json_string(v->description));
+    json_object_set_new(o, "description", json_string(v->description));
     if (v->ephemeral)
         json_object_set_new(o, "ephemeral", json_true());
     if (value)
@@ -138,8 +138,7 @@ static void write_accounts(json_t *o, const cay_manifest *m)
                                                names_json(group->users, group->n)));
         json_object_set_new(o, "groups", a);
     }
-    if (m->run_as)
-        json_object_set_new(o, "run_as", json_string(m->run_as));
+    json_object_set_new(o, "run_as", json_string(m->run_as));
 }
 
 static void write_grants(json_t *o, const cay_manifest *m)
@@ -185,8 +184,7 @@ static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
     json_object_set_new(o, "environment", json_pack("{s:o}", "value", env));
     write_accounts(o, m);
     write_grants(o, m);
-    if (m->policy)
-        json_object_set_new(o, "policy", json_string(m->policy));
+    json_object_set_new(o, "policy", json_string(m->policy));
     if (m->services)
         json_object_set(o, "services", m->services);
     if (m->sudo)
