@@ -40,7 +40,7 @@ static int store_tenant(cay_client *client, const cay_tenant *given, bool fresh,
     if (t.most.creates_per_min > 1000000)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "creates per minute: at most 1,000,000; 0 means no bound");
-    return client->store->tenant_put(client->db, &t, fresh, err);
+    return CAY__STORE(client, tenant_put, &t, fresh, err);
 }
 
 static int send_tenant(const cay__remote *r, const cay_tenant *given, bool fresh, cay_err *err)
@@ -49,9 +49,8 @@ static int send_tenant(const cay__remote *r, const cay_tenant *given, bool fresh
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_tenant", err));
     t.name = CAY_OR(t.name, "");
     if (fresh)
-        return cay__remote_do(r, NULL, &CAY__REQUEST(tenant_create, .body = &t), err);
-    return cay__remote_do(r, NULL, &CAY__REQUEST(tenant_patch, .path = { t.name }, .body = &t),
-                          err);
+        return CAY__REMOTE_DO(r, err, tenant_create, .body = &t);
+    return CAY__REMOTE_DO(r, err, tenant_patch, .path = { t.name }, .body = &t);
 }
 
 int cay_tenant_create(cay_client *client, const cay_tenant *spec, cay_err *err)
@@ -71,10 +70,9 @@ int cay_tenant_set(cay_client *client, const cay_tenant *spec, cay_err *err)
 int cay_tenant_remove(cay_client *client, const char *name, cay_err *err)
 {
     if (client->remote)
-        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(tenant_delete, .path = { name }),
-                              err);
+        return CAY__REMOTE_DO(client->remote, err, tenant_delete, .path = { name });
     CAY_TRY(cay__tenant_check(name, err));
-    CAY_TRY(client->store->tenant_drop(client->db, name, err));
+    CAY_TRY(CAY__STORE(client, tenant_drop, name, err));
     cay__volumes_tenant_gone(client, name);
     cay__reg_logins_forget(client, name);
     pthread_mutex_lock(&client->lock); /* its keys went with it */
@@ -88,7 +86,7 @@ int cay_tenant_list(cay_client *client, cay_tenant_fn *fn, void *arg, cay_err *e
     if (client->remote)
         return CAY__REMOTE_EACH(cay_tenant, client->remote, NULL, CAY__REQUEST(tenant_list), fn,
                                 arg, err);
-    return client->store->tenant_list(client->db, NULL, fn, arg, err);
+    return CAY__STORE(client, tenant_list, NULL, fn, arg, err);
 }
 
 typedef struct tenant_search {
@@ -123,7 +121,7 @@ int cay_tenant_get(cay_client *client, const char *name, cay_tenant_fn *fn, void
     if (client->remote)
         return find_remote_tenant(client->remote, name, fn, arg, err);
     CAY_TRY(cay__tenant_check(name, err));
-    return client->store->tenant_list(client->db, name, fn, arg, err);
+    return CAY__STORE(client, tenant_list, name, fn, arg, err);
 }
 
 static bool alias_key(const char *tenant, const char *alias, char *out, size_t cap)
@@ -140,7 +138,7 @@ int cay__alias_get(cay_client *client, const char *tenant, const char *alias,
 {
     char key[CAY_TENANT_MAX + ALIAS_MAX + 2];
     if (alias_key(tenant, alias, key, sizeof key))
-        return client->store->note_get(client->db, ALIAS_SPACE, key, fn, arg, NULL);
+        return CAY__STORE(client, note_get, ALIAS_SPACE, key, fn, arg, NULL);
     return CAY_ENOENT;
 }
 
@@ -154,21 +152,21 @@ int cay_client_alias(cay_client *client, const char *tenant, const char *alias, 
         return cay_fail_why(err, CAY_EINVAL, "alias_invalid",
                             "an alias has 1 to %d printing characters and is not an id", ALIAS_MAX);
     if (!id)
-        return client->store->note_put(client->db, ALIAS_SPACE, key, NULL, err);
+        return CAY__STORE(client, note_put, ALIAS_SPACE, key, NULL, err);
     if (cay__client_row(client, id, &row, NULL) < 0 || strcmp(row->row.tenant, tenant) != 0)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
                             "there is no sandbox %.20s of tenant %s", id, tenant);
     cay__str_join(back, sizeof back, id, "/", key, NULL);
-    CAY_TRY(client->store->note_put(client->db, ALIAS_SPACE, back, "",
-                                    err)); /* first what lets it go again */
-    return client->store->note_put(client->db, ALIAS_SPACE, key, id, err);
+    CAY_TRY(
+        CAY__STORE(client, note_put, ALIAS_SPACE, back, "", err)); /* first what lets it go again */
+    return CAY__STORE(client, note_put, ALIAS_SPACE, key, id, err);
 }
 
 static int delete_alias(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
-    client->store->note_put(client->db, ALIAS_SPACE, key + CAY_ID_LEN + 1, NULL, NULL);
-    client->store->note_put(client->db, ALIAS_SPACE, key, NULL, NULL);
+    CAY__STORE(client, note_put, ALIAS_SPACE, key + CAY_ID_LEN + 1, NULL, NULL);
+    CAY__STORE(client, note_put, ALIAS_SPACE, key, NULL, NULL);
     return 0;
 }
 
@@ -176,5 +174,5 @@ void cay__alias_forget(cay_client *client, const char *id)
 {
     char prefix[CAY_ID_LEN + 2];
     if (strlen(id) == CAY_ID_LEN && cay__str_join(prefix, sizeof prefix, id, "/", NULL))
-        client->store->note_list(client->db, ALIAS_SPACE, prefix, delete_alias, client, NULL);
+        CAY__STORE(client, note_list, ALIAS_SPACE, prefix, delete_alias, client, NULL);
 }

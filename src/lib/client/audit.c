@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adding to the audit log. */
-#include "remote.h"
 #include "audit.h"
 #include <base/fault.h>
-#include <base/json.h>
 #include <inttypes.h>
 #include <sys/file.h>
 

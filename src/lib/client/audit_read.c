@@ -3,7 +3,6 @@
 #include "remote.h"
 #include "audit.h"
 #include <base/json.h>
-#include <dirent.h>
 #include <inttypes.h>
 
 #define HASH_PART ",\"hash\":\"" /* what a line ends with: this, the hash, "} */

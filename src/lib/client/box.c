@@ -50,8 +50,8 @@ static int wipe_files(cay_client *client, const cay_call *call, cay__place *p, c
 /* Nobody knows whose it was, so all are told that it is not wanted. */
 static void wipe_anywhere(cay_client *client, const cay_call *call, const char *id)
 {
-    for (size_t i = 0; i < client->nplaces; i++)
-        wipe_files(client, call, &client->places[i], id, NULL);
+    CAY_EACH_OF(it, client->places, client->nplaces)
+        wipe_files(client, call, it, id, NULL);
 }
 
 int cay__box_wipe(cay_client *client, const cay_call *call, const cay_row *row, cay_err *err)
@@ -78,8 +78,7 @@ int cay__box_wipe(cay_client *client, const cay_call *call, const cay_row *row, 
 static void take_over(cay_client *client, const cay_row *row, cay__truth *t)
 {
     if (t->state != row->state && cay__state_may(row->state, t->state))
-        client->store->move(client->db, row->id, CAY__BIT(row->state), t->state, t->reason, NULL,
-                            NULL);
+        CAY__STORE(client, move, row->id, CAY__BIT(row->state), t->state, t->reason, NULL, NULL);
 }
 
 const char *cay__gone_reason(const char *said)

@@ -165,14 +165,14 @@ static int copy_row(const cay_row *row, void *arg)
 
 int cay__client_row(cay_client *client, const char *id, cay__row **out, cay_err *err)
 {
-    return client->store->get(client->db, id, copy_row, out, err);
+    return CAY__STORE(client, get, id, copy_row, out, err);
 }
 
 int cay__client_move(cay_client *client, const char *id, cay_state to, const char *reason,
                      const char *box, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
-    int rc = client->store->move(client->db, id, cay__state_from(to), to, reason, box, &own);
+    int rc = CAY__STORE(client, move, id, cay__state_from(to), to, reason, box, &own);
     if (rc == CAY_ESTATE) {
         CAY_AUTOFREE cay__row *row = NULL;
         if (cay__client_row(client, id, &row, NULL) == 0 && row->row.state == to)

@@ -51,6 +51,9 @@ struct cay_client {
     char owner[160]; /* as of cay__creator_text(), the same as long as it is open */
 };
 
+/* An operation of the client's store. */
+#define CAY__STORE(client, op, ...) (client)->store->op((client)->db, __VA_ARGS__)
+
 void cay__client_unref(cay_client *client);
 /* CAY_ENOENT naming the providers there are. */
 int cay__client_place(cay_client *client, const char *name, cay__place **out, cay_err *err);
@@ -65,12 +68,17 @@ int cay__client_move(cay_client *client, const char *id, cay_state to, const cha
 int cay__client_sweep(cay_client *client, const cay_call *call, bool all, size_t *removed,
                       cay_err *err);
 
+/* As long for a near miss as for a far one; keys.c. */
+bool cay__equal_const_time(const char *a, const char *b, size_t n);
 void cay__keyring_free(struct cay__keyring *k);
 void cay__auditor_free(struct cay__auditor *w);
 /* CAY_EINVAL, "tenant_invalid". */
 int cay__tenant_check(const char *name, cay_err *err);
 int cay__alias_get(cay_client *client, const char *tenant, const char *alias,
                    int (*fn)(const char *id, void *arg), void *arg);
+/* A note's value, copied. */
+int cay__note_text(cay_client *client, const char *space, const char *key, char **out,
+                   cay_err *err);
 void cay__alias_forget(cay_client *client, const char *id);
 
 /* A handle of its own on the provider's box; CAY_EGONE when it is no more. ops->release() it. */

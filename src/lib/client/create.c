@@ -38,9 +38,7 @@ static void add_missing(cay__buf *detail, const cay_wall *l)
     const char *const part[] = { "name", l->name, "state",  l->state,
                                  "why",  l->why,  "remedy", l->remedy };
     for (size_t i = 0; i < CAY_LEN(part); i += 2) {
-        const char *v = "";
-        if (part[i + 1])
-            v = part[i + 1];
+        const char *v = CAY_OR(part[i + 1], "");
         cay__buf_fmt(&one, "%s\"%s\":", i ? "," : "{", part[i]);
         cay__buf_json(&one, v, strlen(v));
     }
@@ -52,13 +50,9 @@ static void add_missing(cay__buf *detail, const cay_wall *l)
 /* As many words as there is room for. */
 static void truncate_text(char *out, size_t room, const char *text)
 {
-    size_t n = 0;
-    if (text)
-        n = strlen(text);
-    if (n < room) {
-        cay__str_copy(out, room, n ? text : "");
+    if (cay__str_copy(out, room, text))
         return;
-    }
+    size_t n;
     for (n = room - sizeof "…"; n && text[n] != ' '; n--)
         ;
     memcpy(out, text, n);
@@ -82,8 +76,8 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
             room = 40;
         else
             room = sizeof why;
-        truncate_text(why, room, l->why);
-        truncate_text(remedy, room, l->remedy);
+        truncate_text(why, room, CAY_OR(l->why, ""));
+        truncate_text(remedy, room, CAY_OR(l->remedy, ""));
         cay__buf_fmt(&text, "%s%s is %s (%s%s%s)", text.len ? "; " : "", l->name, l->state, why,
                      *remedy ? ": " : "", remedy);
         add_missing(&detail, l);
@@ -286,7 +280,7 @@ static int insert_record(cay_client *client, const char *id, const cay__spec *s,
         row.name = CAY__WARM_MAKING;
         row.metadata = told;
     }
-    return client->store->insert(client->db, &row, err);
+    return CAY__STORE(client, insert, &row, err);
 }
 
 void cay__create_undo(cay_client *client, const char *id, const cay_create *c)
@@ -299,10 +293,27 @@ void cay__create_undo(cay_client *client, const char *id, const cay_create *c)
     if (cay__box_wipe(client, &call, &row, &why) < 0 && !cay_err_is(&why, CAY_REASON_HOST_MISSING))
         cay__client_move(client, id, CAY_DELETING, "create failed", NULL, NULL);
     else
-        client->store->remove(client->db, id, NULL);
+        CAY__STORE(client, remove, id, NULL);
     cay__stack_release(client, id);
     cay__start_forget(client, id);
     cay__checkpoint_unmark(client, id);
+}
+
+int cay__box_fill(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
+                  const char *id, const cay_create *whole, const cay__spec *plain,
+                  const cay__mani *f, cay__storage *storage, bool fresh, void *box, cay_err *err)
+{
+    CAY_TRY(cay__mounts_hold(storage, ops, id, box, call, err));
+    CAY_TRY(cay__mounts_inside(client, call, id, f, plain, ops, box, err));
+    if (fresh && cay__workspace_wanted(plain, ops))
+        CAY_TRY(cay__workspace_hydrate(client, call, &plain->create, ops, id, box, err));
+    CAY_TRY(cay__secrets_give(client, ops, box, call, whole, err));
+    if (fresh)
+        CAY_TRY(cay__settings_write(plain, ops, id, box, call, err));
+    CAY_TRY(cay__mani_apply(f, ops, id, box, call, err));
+    if (plain->box.services_wait)
+        return ops->service_act(box, call, NULL, CAY_SERVICE_START, err);
+    return 0;
 }
 
 static int create_box(cay_client *client, const cay_call *call, cay__place *p, const char *id,
@@ -332,19 +343,8 @@ static int create_box(cay_client *client, const cay_call *call, cay__place *p, c
     CAY_TRY(cay__mounts_open(client, call, id, f, &plain, &storage, err));
     CAY_TRY(p->ops->create(self, call, id, cay__spec_box(&plain), box, err));
     CAY_FAULT("create.made");
-    int rc = cay__mounts_hold(&storage, p->ops, id, *box, call, err);
-    if (rc == 0)
-        rc = cay__mounts_inside(client, call, id, f, &plain, p->ops, *box, err);
-    if (rc == 0 && cay__workspace_wanted(&plain, p->ops))
-        rc = cay__workspace_hydrate(client, call, c, p->ops, id, *box, err);
-    if (rc == 0)
-        rc = cay__secrets_give(client, p->ops, *box, call, &whole->create, err);
-    if (rc == 0)
-        rc = cay__settings_write(&plain, p->ops, id, *box, call, err);
-    if (rc == 0)
-        rc = cay__mani_apply(f, p->ops, id, *box, call, err);
-    if (rc == 0 && plain.box.services_wait)
-        rc = p->ops->service_act(*box, call, NULL, CAY_SERVICE_START, err);
+    int rc = cay__box_fill(client, call, p->ops, id, &whole->create, &plain, f, &storage, true,
+                           *box, err);
     CAY_FAULT("create.applied");
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
@@ -415,10 +415,10 @@ static bool stand_in(cay_client *client, const cay_err *why, cay__spec *s, cay__
 static int find_once(cay_client *client, const cay_call *call, const cay_create *c,
                      cay_sandbox **out, cay_err *err)
 {
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     CAY_AUTOFREE cay__row *row = NULL;
-    CAY_TRY(client->store->once_find(client->db, CAY_OR(c->tenant, CAY_TENANT_DEFAULT),
-                                     c->idempotency_key, id, err));
+    CAY_TRY(CAY__STORE(client, once_find, CAY_OR(c->tenant, CAY_TENANT_DEFAULT), c->idempotency_key,
+                       id, err));
     CAY_TRY(cay__client_row(client, id, &row, err));
     if (row->row.state == CAY_CREATING)
         return cay_fail_why(err, CAY_EBUSY, "sandbox_creating",
@@ -453,7 +453,7 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
                           const cay_create *given, cay_sandbox **out, cay_err *err)
 {
     const bool warm = kind == WARM;
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     cay__place *p = NULL;
     cay_err why = CAY_ERR_INIT;
     CAY__AUTOARENA mem = { 0 };

@@ -17,7 +17,7 @@ typedef struct source {
 struct cay_events {
     cay_client *client;
     int ep;
-    char sandbox[CAY_ID_LEN + 1]; /* "" for all */
+    cay__id sandbox; /* "" for all */
     size_t n;
     cay_event_wire wire; /* the strings of the last event */
     cay__net_events *net;
@@ -81,8 +81,8 @@ static int open_sources(cay_events *ev, cay_err *err)
     ev->ep = epoll_create1(EPOLL_CLOEXEC);
     if (ev->ep < 0)
         return cay_fail_sys(err, "watch events");
-    for (size_t i = 0; i < ev->n; i++) {
-        int one = subscribe_source(ev, &ev->sources[i], err);
+    CAY_EACH_OF(it, ev->sources, ev->n) {
+        int one = subscribe_source(ev, it, err);
         good += one == 0;
         if (one < 0)
             rc = one;

@@ -6,14 +6,14 @@
 
 typedef struct known {
     struct known *next;
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     unsigned dead; /* mounts that were told */
 } known;
 
 struct cay__mount_events {
     int home, notify;
-    char sandbox[CAY_ID_LEN + 1];
-    char last[CAY_ID_LEN + 1];
+    cay__id sandbox;
+    cay__id last;
     known *all;
     char buf[4096] __attribute__((aligned(8)));
     size_t at, len;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "events.h"
 #include "net.h"
-#include <dirent.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -12,7 +11,7 @@
 
 typedef struct tail {
     struct tail *next;
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     ino_t ino;
     off_t at;
 } tail;
@@ -20,7 +19,7 @@ typedef struct tail {
 struct cay__net_events {
     int home, dir;    /* dir -1: egress never ran here */
     int notify, more; /* more: an eventfd, readable while the queue has something */
-    char sandbox[CAY_ID_LEN + 1];
+    cay__id sandbox;
     tail *tails;
     cay__buf queue; /* lines, each with its newline */
     size_t taken;   /* bytes of it given away */
@@ -36,7 +35,7 @@ static bool watch_dir(const cay__net_events *n, int dir, uint32_t mask)
 }
 
 /* ID.jsonl of a sandbox that is asked for. */
-static bool parse_log_name(const cay__net_events *n, const char *name, char id[CAY_ID_LEN + 1])
+static bool parse_log_name(const cay__net_events *n, const char *name, cay__id id)
 {
     if (strlen(name) != CAY_ID_LEN + strlen(ENDING) || strcmp(name + CAY_ID_LEN, ENDING) != 0)
         return false;
@@ -120,7 +119,7 @@ static void open_dir(cay__net_events *n)
 /* Calls fn with each sandbox that has a file. */
 static void for_each_log(cay__net_events *n, void (*fn)(cay__net_events *, const char *id))
 {
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     int at = -1;
     if (n->dir >= 0)
         at = openat(n->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -199,7 +198,7 @@ void cay__net_events_close(cay__net_events *n)
 void cay__net_events_read(cay__net_events *n)
 {
     _Alignas(struct inotify_event) char buf[4096];
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     ssize_t got;
     while ((got = read(n->notify, buf, sizeof buf)) > 0) {
         const struct inotify_event *e;

@@ -64,14 +64,8 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
     CAY_AUTOJSON *o = json_pack("{s:s,s:I,s:I}", "sha256", hash, "created_ms",
                                 (json_int_t)e.created_ms, "expires_ms", (json_int_t)e.expires_ms);
     CAY_AUTOFREE char *text = cay__json_text(o, 1024);
-    CAY_TRY(client->store->note_put(client->db, SPACE, key, text, err));
+    CAY_TRY(CAY__STORE(client, note_put, SPACE, key, text, err));
     cay__answer_give(out, &e, sizeof e);
-    return 0;
-}
-
-static int copy_note_value(const char *value, void *arg)
-{
-    *(char **)arg = cay__strdup(value);
     return 0;
 }
 
@@ -79,18 +73,17 @@ int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err)
 {
     char digits[24];
     if (cay__remote_of(sb))
-        return cay__remote_do(
-            cay__remote_of(sb), NULL,
-            &CAY__REQUEST(port_unexpose, .path = { sb->id, cay__str_u64(digits, port) }), err);
+        return CAY__REMOTE_DO(cay__remote_of(sb), err, port_unexpose,
+                              .path = { sb->id, cay__str_u64(digits, port) });
     cay_client *client;
     CAY_AUTOFREE char *text = NULL;
     char key[KEY_MAX];
     CAY_TRY(check_recorded(sb, port, &client, err));
     key_of(sb->id, port, key);
-    if (client->store->note_get(client->db, SPACE, key, copy_note_value, &text, NULL) < 0)
+    if (cay__note_text(client, SPACE, key, &text, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "port_not_exposed", "port %u of %s is not exposed",
                             port, sb->id);
-    return client->store->note_put(client->db, SPACE, key, NULL, err);
+    return CAY__STORE(client, note_put, SPACE, key, NULL, err);
 }
 
 typedef struct walk {
@@ -135,16 +128,7 @@ int cay_port_exposed(cay_sandbox *sb, cay_exposed_fn *fn, void *arg, cay_err *er
     char prefix[KEY_MAX];
     CAY_TRY(check_recorded(sb, 1, &client, err));
     snprintf(prefix, sizeof prefix, "%s/", sb->id);
-    return client->store->note_list(client->db, SPACE, prefix, on_note, &w, err);
-}
-
-/* In a time that tells nothing about where they differ. */
-static bool is_equal_const_time(const char *a, const char *b, size_t n)
-{
-    unsigned char diff = 0;
-    for (size_t i = 0; i < n; i++)
-        diff |= (unsigned char)(a[i] ^ b[i]);
-    return diff == 0;
+    return CAY__STORE(client, note_list, SPACE, prefix, on_note, &w, err);
 }
 
 int cay_port_token_check(cay_client *client, const char *id, uint16_t port, const char *token,
@@ -160,14 +144,14 @@ int cay_port_token_check(cay_client *client, const char *id, uint16_t port, cons
     cay__sha256_hex(token, strlen(token), hash);
     if (good) {
         key_of(id, port, key);
-        good = client->store->note_get(client->db, SPACE, key, copy_note_value, &text, NULL) == 0 &&
+        good = cay__note_text(client, SPACE, key, &text, NULL) == 0 &&
                cay__json_object("port", text, &o, NULL) == 0;
     }
     const char *want = "";
     if (good)
         want = cay__json_str(o, "sha256", "");
     good = good && strlen(want) == CAY__SHA256_HEX - 1 &&
-           is_equal_const_time(want, hash, CAY__SHA256_HEX - 1) &&
+           cay__equal_const_time(want, hash, CAY__SHA256_HEX - 1) &&
            cay__json_int(o, "expires_ms", 0) > cay__clock_ms();
     if (good)
         return 0;
@@ -181,7 +165,7 @@ typedef struct drop {
 static int on_drop(const char *key, const char *value, void *arg)
 {
     drop *d = arg;
-    d->client->store->note_put(d->client->db, SPACE, key, NULL, NULL);
+    CAY__STORE(d->client, note_put, SPACE, key, NULL, NULL);
     return 0;
 }
 
@@ -189,5 +173,5 @@ void cay__expose_forget(cay_client *client, const char *id)
 {
     char prefix[KEY_MAX];
     snprintf(prefix, sizeof prefix, "%s/", id);
-    client->store->note_list(client->db, SPACE, prefix, on_drop, &(drop){ client }, NULL);
+    CAY__STORE(client, note_list, SPACE, prefix, on_drop, &(drop){ client }, NULL);
 }

@@ -18,7 +18,7 @@ static int not_found(const char *ref, cay_err *err)
                         CAY_OR(b.data, "without a name"));
 }
 
-static int fail_ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n, cay_err *err)
+static int fail_ambiguous(const char *ref, cay__id *ids, size_t n, cay_err *err)
 {
     CAY_AUTOBUF list = CAY__BUF(160);
     for (size_t i = 0; i < CAY_MIN(n, 4); i++)
@@ -34,9 +34,9 @@ static int fail_ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n
 
 static int resolve_ref(cay_client *client, const char *ref, char *id, cay_err *err)
 {
-    char ids[SHOWN][CAY_ID_LEN + 1];
+    cay__id ids[SHOWN];
     size_t n = 0;
-    CAY_TRY(client->store->resolve(client->db, ref, ids, SHOWN, &n, err));
+    CAY_TRY(CAY__STORE(client, resolve, ref, ids, SHOWN, &n, err));
     if (n == 0)
         return not_found(ref, err);
     size_t at = 0;
@@ -90,7 +90,7 @@ int cay_client_find(cay_client *client, const cay_call *call, const char *ref, c
 {
     if (client->remote)
         return cay__remote_find(client, call, ref, out, err);
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     if (!ref || !*ref)
@@ -118,7 +118,7 @@ int cay_client_find_of(cay_client *client, const cay_call *call, const char *ten
 {
     if (client->remote) /* whose they are is the key's */
         return cay__remote_find(client, call, ref, out, err);
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     if (!ref || !*ref)

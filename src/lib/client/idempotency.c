@@ -52,12 +52,10 @@ int cay_idempotency_begin(cay_client *client, const cay_idempotency_record *give
     asking q = { .fn = fn, .arg = arg };
     CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_idempotency_record", err));
     CAY_TRY(check_key(&a, err));
-    int rc =
-        client->store->idempotency_begin(client->db, &a, client->owner, NULL, on_found, &q, err);
+    int rc = CAY__STORE(client, idempotency_begin, &a, client->owner, NULL, on_found, &q, err);
     /* Only the row of that dead one is taken over: of two who see it so one is the next. */
     if (rc == CAY_EBUSY && *q.dead && !q.foreign)
-        rc = client->store->idempotency_begin(client->db, &a, client->owner, q.dead, on_found, &q,
-                                              err);
+        rc = CAY__STORE(client, idempotency_begin, &a, client->owner, q.dead, on_found, &q, err);
     if (q.foreign)
         return cay_fail_why(
             err, CAY_EEXIST, "idempotency_conflict",
@@ -73,13 +71,12 @@ int cay_idempotency_end(cay_client *client, const cay_idempotency_record *given,
     if (a.len > BODY_MAX)
         a.status = 0;
     a.begun = a.begun && a.status;
-    int rc = client->store->idempotency_end(client->db, &a, client->owner, cay__clock_ms() + DAY_MS,
-                                            err);
+    int rc = CAY__STORE(client, idempotency_end, &a, client->owner, cay__clock_ms() + DAY_MS, err);
     CAY_FAULT("answer.kept");
     return rc;
 }
 
 int cay_idempotency_sweep(cay_client *client, cay_err *err)
 {
-    return client->store->idempotency_sweep(client->db, cay__clock_ms(), err);
+    return CAY__STORE(client, idempotency_sweep, cay__clock_ms(), err);
 }

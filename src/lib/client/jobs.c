@@ -47,13 +47,13 @@ int cay_job_put(cay_client *client, const cay_job *given, unsigned how, char *id
 {
     CAY_TRY(cay__remote_none(client, "jobs", err));
     cay_job t;
-    char mine[CAY_ID_LEN + 1];
+    cay__id mine;
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_job", err));
     CAY_TRY(check_spec(&t, err));
     t.tenant = CAY_OR(t.tenant, CAY_TENANT_DEFAULT);
     t.most = CAY_OR(t.most, MOST);
     t.backoff_ms = CAY_OR(t.backoff_ms, BACKOFF);
-    return client->store->job_put(client->db, &t, how, CAY_OR(id, mine), err);
+    return CAY__STORE(client, job_put, &t, how, CAY_OR(id, mine), err);
 }
 
 static int copy_job(const cay_job *t, void *arg)
@@ -137,14 +137,13 @@ int cay_job_claim_fair(cay_client *client, const char *const *kinds, const char 
 
 int cay_job_renew(cay_client *client, const cay_job *t, uint64_t lease_ms, cay_err *err)
 {
-    return client->store->job_end(client->db, t->id, t->fence, "running",
-                                  cay__clock_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
-                                  err);
+    return CAY__STORE(client, job_end, t->id, t->fence, "running",
+                      cay__clock_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL, err);
 }
 
 int cay_job_done(cay_client *client, const cay_job *t, cay_err *err)
 {
-    return client->store->job_end(client->db, t->id, t->fence, "done", 0, "", err);
+    return CAY__STORE(client, job_end, t->id, t->fence, "done", 0, "", err);
 }
 
 int cay_job_fail(cay_client *client, const cay_job *t, const char *why, cay_err *err)
@@ -152,13 +151,12 @@ int cay_job_fail(cay_client *client, const cay_job *t, const char *why, cay_err 
     char text[ERROR + 1];
     cay__str_copy(text, sizeof text, CAY_OR(why, ""));
     if (t->attempts >= t->most)
-        return client->store->job_end(client->db, t->id, t->fence, "dead", 0, text, err);
+        return CAY__STORE(client, job_end, t->id, t->fence, "dead", 0, text, err);
     uint64_t wait = t->backoff_ms;
     for (unsigned i = 0; i < t->attempts && wait < DAY; i++)
         wait *= 2;
-    return client->store->job_end(client->db, t->id, t->fence, "waiting",
-                                  cay__clock_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text,
-                                  err);
+    return CAY__STORE(client, job_end, t->id, t->fence, "waiting",
+                      cay__clock_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text, err);
 }
 
 static int check_id(const char *id, cay_err *err)
@@ -172,8 +170,8 @@ int cay_job_cancel(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
     if (client->remote)
-        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(job_cancel, .path = { id }), err);
-    return client->store->job_cancel(client->db, id, NULL, NULL, NULL, err);
+        return CAY__REMOTE_DO(client->remote, err, job_cancel, .path = { id });
+    return CAY__STORE(client, job_cancel, id, NULL, NULL, NULL, err);
 }
 
 int cay_job_cancel_of(cay_client *client, const char *kind, const char *subject, size_t *n,
@@ -181,20 +179,20 @@ int cay_job_cancel_of(cay_client *client, const char *kind, const char *subject,
 {
     if (!subject || !*subject)
         return fail_job_spec("name what it is about", err);
-    return client->store->job_cancel(client->db, NULL, kind, subject, n, err);
+    return CAY__STORE(client, job_cancel, NULL, kind, subject, n, err);
 }
 
 int cay_job_replay(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
     if (client->remote)
-        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(job_replay, .path = { id }), err);
-    return client->store->job_replay(client->db, id, cay__clock_ms(), err);
+        return CAY__REMOTE_DO(client->remote, err, job_replay, .path = { id });
+    return CAY__STORE(client, job_replay, id, cay__clock_ms(), err);
 }
 
 int cay_job_sweep(cay_client *client, int64_t before_ms, size_t *n, cay_err *err)
 {
-    return client->store->job_sweep(client->db, before_ms, n, err);
+    return CAY__STORE(client, job_sweep, before_ms, n, err);
 }
 
 static bool is_state(const char *s)
@@ -219,5 +217,5 @@ int cay_job_list(cay_client *client, const cay_job_filter *given, cay_job_fn *fn
         return CAY__REMOTE_EACH(cay_job, client->remote, NULL, CAY__REQUEST(job_list, .query = &f),
                                 fn, arg, err);
     }
-    return client->store->job_list(client->db, &f, fn, arg, err);
+    return CAY__STORE(client, job_list, &f, fn, arg, err);
 }

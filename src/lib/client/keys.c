@@ -150,7 +150,7 @@ static int lookup_key(cay_client *client, const char *id, known **out, cay_err *
     known *k = lookup_cached_key(client, id);
     if (!k) {
         int64_t now = cay__now_ms();
-        int rc = client->store->key_get(client->db, id, copy_key_row, &k, err);
+        int rc = CAY__STORE(client, key_get, id, copy_key_row, &k, err);
         if (rc < 0 && rc != CAY_ENOENT)
             return rc;
         if (!k)
@@ -167,8 +167,7 @@ static bool is_hex(const char *s, size_t n)
     return cay__hex_len(s) >= n;
 }
 
-/* As long for a near miss as for a far one. */
-static bool is_equal_const_time(const char *a, const char *b, size_t n)
+bool cay__equal_const_time(const char *a, const char *b, size_t n)
 {
     unsigned diff = 0;
     for (size_t i = 0; i < n; i++)
@@ -229,7 +228,7 @@ int cay_key_flush_usage(cay_client *client, bool all, cay_err *err)
             client->keys->used[i].written_ms = u.at_ms;
         pthread_mutex_unlock(&client->lock);
         if (want)
-            rc = client->store->key_used(client->db, u.id, u.at_ms, err);
+            rc = CAY__STORE(client, key_used, u.id, u.at_ms, err);
     }
     return rc;
 }
@@ -249,7 +248,7 @@ static int verify_secret(cay_client *client, const char *text, const char *prefi
     CAY_TRY(lookup_key(client, id, &k, err));
     cay__sha256_hex(text, len, hash);
     /* One that is not there is compared with nothing, in the same time. */
-    bool good = is_equal_const_time(hash, k->hash, sizeof hash - 1);
+    bool good = cay__equal_const_time(hash, k->hash, sizeof hash - 1);
     if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE ||
         (k->key.scope == CAY_KEY_CONSOLE_LOGIN) != !strcmp(prefix, SESSION))
         return fail_invalid_key(err);
@@ -341,7 +340,7 @@ void cay_key_text(char text[CAY_KEY_LEN + 1])
 
 static int is_same(const cay_key_row *row, void *arg)
 {
-    if (is_equal_const_time(row->hash, arg, CAY__SHA256_HEX - 1)) {
+    if (cay__equal_const_time(row->hash, arg, CAY__SHA256_HEX - 1)) {
         if (row->key.revoked_ms)
             return 2;
         return 1;
@@ -361,10 +360,10 @@ static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err
     cay__sha256_hex(k->text, CAY_KEY_LEN, hash);
     k->id = id;
     cay_err why = CAY_ERR_INIT;
-    int rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, &why);
+    int rc = CAY__STORE(client, key_put, &(cay_key_row){ *k, hash }, &why);
     int found = 0;
     if (rc == CAY_EEXIST)
-        found = client->store->key_get(client->db, id, is_same, hash, NULL);
+        found = CAY__STORE(client, key_get, id, is_same, hash, NULL);
     if (rc < 0 && found != 1) {
         if (err)
             *err = why;
@@ -388,7 +387,7 @@ static int insert_record(cay_client *client, cay_key *k, const char *prefix, cha
         memcpy(id, made + strlen(prefix), CAY_KEY_ID_LEN);
         cay__sha256_hex(made, strlen(made), hash);
         k->id = id;
-        rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, err);
+        rc = CAY__STORE(client, key_put, &(cay_key_row){ *k, hash }, err);
     }
     if (rc == 0) {
         cache_key(client, id, NULL); /* somebody may have asked for that id before it was there */
@@ -486,23 +485,23 @@ int cay_key_list(cay_client *client, const char *tenant, cay_key_fn *fn, void *a
     if (client->remote)
         return CAY__REMOTE_EACH(cay_key, client->remote, NULL,
                                 CAY__REQUEST(key_list, .query = &tenant), fn, arg, err);
-    return client->store->key_list(client->db, tenant, on_row, &(walk){ fn, arg, client }, err);
+    return CAY__STORE(client, key_list, tenant, on_row, &(walk){ fn, arg, client }, err);
 }
 
 int cay_key_sweep(cay_client *client, int64_t before_ms, cay_err *err)
 {
     CAY_TRY(cay__remote_none(client, "sweeping sessions", err));
-    return client->store->key_sweep(client->db, before_ms, err);
+    return CAY__STORE(client, key_sweep, before_ms, err);
 }
 
 int cay_key_revoke(cay_client *client, const char *id, cay_err *err)
 {
     if (client->remote)
-        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(key_revoke, .path = { id }), err);
+        return CAY__REMOTE_DO(client->remote, err, key_revoke, .path = { id });
     if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
                             "a key is named by the 8 hex digits after e2b_");
-    CAY_TRY(client->store->key_revoke(client->db, id, cay__clock_ms(), err));
+    CAY_TRY(CAY__STORE(client, key_revoke, id, cay__clock_ms(), err));
     cache_key(client, id, NULL);
     return 0;
 }

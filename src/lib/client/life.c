@@ -156,15 +156,8 @@ static int start_box(cay_client *client, const cay_provider_ops *ops, void *self
     plain.box.services_wait = cay__services_wait(&plain, &f);
     CAY_TRY(cay__mounts_open(client, call, id, &f, &plain, &storage, err));
     CAY_TRY(ops->start(self, call, id, cay__spec_box(&plain), box, err));
-    int rc = cay__mounts_hold(&storage, ops, id, *box, call, err);
-    if (rc == 0)
-        rc = cay__mounts_inside(client, call, id, &f, &plain, ops, *box, err);
-    if (rc == 0)
-        rc = cay__secrets_give(client, ops, *box, call, &spec->create, err);
-    if (rc == 0)
-        rc = cay__mani_apply(&f, ops, id, *box, call, err);
-    if (rc == 0 && plain.box.services_wait)
-        rc = ops->service_act(*box, call, NULL, CAY_SERVICE_START, err);
+    int rc =
+        cay__box_fill(client, call, ops, id, &spec->create, &plain, &f, &storage, false, *box, err);
     if (rc < 0) {
         if (ops->stop)
             ops->stop(*box, NULL, NULL);
@@ -189,8 +182,8 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__give
     CAY_AUTOFREE char *reason = cay__strdup(l->row->row.reason);
     /* The intent first: if this program dies now, the next one looks whether it runs. From now on
      * nobody merges its layers. */
-    int rc = client->store->move(client->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting",
-                                 NULL, err);
+    int rc =
+        CAY__STORE(client, move, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err);
     if (rc == CAY_ESTATE) /* somebody was faster: what it is now decides */
         return cay__sandbox_resume(sb, call, given, err);
     CAY_TRY(rc);
@@ -208,8 +201,7 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__give
     if (rc == 0)
         rc = start_box(client, p->ops, self, call, sb->id, spec, given, &box, err);
     if (rc < 0)
-        client->store->move(client->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, reason, NULL,
-                            NULL);
+        CAY__STORE(client, move, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, reason, NULL, NULL);
     cay__spec_free(spec);
     CAY_FAULT("resume.started");
     CAY_TRY(rc);
@@ -401,7 +393,7 @@ int cay__delete_finish(cay_client *client, const cay_call *call, const cay_row *
     cay__volumes_forget(client, row->id);
     cay__checkpoint_unmark(client, row->id);
     CAY_TRY(cay__checkpoint_drop(client, row->id, err));
-    int rc = client->store->remove(client->db, row->id, err);
+    int rc = CAY__STORE(client, remove, row->id, err);
     if (rc == CAY_ENOENT)
         return 0;
     return rc;
@@ -487,5 +479,5 @@ int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *
     CAY_TRY(cay__metadata_check(u.metadata, err));
     if (u.labels && !(labels = cay__pairs_text(u.labels)))
         return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
-    return client->store->rename(client->db, sb->id, u.name, labels, u.metadata, err);
+    return CAY__STORE(client, rename, sb->id, u.name, labels, u.metadata, err);
 }

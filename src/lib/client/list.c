@@ -143,7 +143,7 @@ int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *
                    .arg = arg,
                    .err = err,
                    .metadata = metadata };
-    int rc = client->store->list(client->db, &stored, on_listed_row, l, err);
+    int rc = CAY__STORE(client, list, &stored, on_listed_row, l, err);
     rc = flush_batch(l, rc);
     if (l->enough)
         return 0;
@@ -176,7 +176,7 @@ int cay_client_version(cay_client *client, const char *const *providers, uint64_
         CAY_TRY(p->ops->version(self, &v, err));
         h = mix_hash(h, v);
     }
-    CAY_TRY(client->store->version(client->db, own, err));
+    CAY_TRY(CAY__STORE(client, version, own, err));
     *out = mix_hash(mix_hash(h, own[0]), own[1]);
     return 0;
 }

@@ -114,7 +114,7 @@ static int record_policy(cay_sandbox *sb, const char *text, cay_err *err)
         rc = cay__spec_text(spec, &json, err);
         cay__spec_free(spec);
         CAY_TRY(rc);
-        rc = client->store->respec(client->db, sb->id, row->row.version, json, err);
+        rc = CAY__STORE(client, respec, sb->id, row->row.version, json, err);
         if (rc != CAY_ESTATE || tries == 8)
             return rc;
     }

@@ -13,8 +13,6 @@
 
 /* A policy's text as a JSON object; NULL when it cannot be read. */
 json_t *cay__policy_json(const char *text);
-/* And back; free() it. CAY_EINVAL names the member. */
-int cay__policy_of_json(const json_t *j, char **text, cay_err *err);
 /* The provider's handle when it is alive; NULL when it is stopped. */
 int cay__net_live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err *err);
 /* The operator's file as it is now; none gives the defaults. */
@@ -34,7 +32,7 @@ int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_er
  * the one that runs now.
  */
 typedef struct cay__exec {
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     int64_t from_ms, to_ms; /* to_ms INT64_MAX: it runs */
 } cay__exec;
 typedef struct cay__execs {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net.h"
-#include <base/base.h>
 #include <cay/sandbox.h>
 
 enum {

@@ -86,17 +86,17 @@ static int read_mode(const json_t *j, cay_net_mode *out, cay_err *err)
     return fail_invalid_policy("mode", "is not off, all or rules", err);
 }
 
-int cay__policy_of_json(const json_t *j, char **text, cay_err *err)
+int cay_policy_from_json(const char *json, char **text, cay_err *err)
 {
+    CAY_AUTOJSON *j = NULL;
     cay_policy p = { .size = sizeof p };
     CAY_AUTOFREE const char **rules = NULL;
     CAY_AUTOFREE cay_bind *binds = NULL;
     uint64_t connections = 0;
     const char *key;
     json_t *v;
-    if (!json_is_object(j))
-        return fail_invalid_policy("it", "is not an object", err);
-    json_object_foreach((json_t *)j, key, v) {
+    CAY_TRY(cay__json_object("net", json, &j, err));
+    json_object_foreach(j, key, v) {
         int rc;
         if (!strcmp(key, "mode"))
             rc = read_mode(v, &p.mode, err);
@@ -129,11 +129,4 @@ int cay_policy_to_json(const char *text, char **json, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
                             "the policy is too long for one answer");
     return 0;
-}
-
-int cay_policy_from_json(const char *json, char **text, cay_err *err)
-{
-    CAY_AUTOJSON *o = NULL;
-    CAY_TRY(cay__json_object("net", json, &o, err));
-    return cay__policy_of_json(o, text, err);
 }

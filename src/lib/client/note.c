@@ -46,7 +46,7 @@ int cay_note_put(cay_client *client, const char *space, const char *key, const c
                             VALUE_MAX);
     if (json)
         CAY_TRY(cay__json_object("note", json, &o, err));
-    return client->store->note_put(client->db, full, key, json, err);
+    return CAY__STORE(client, note_put, full, key, json, err);
 }
 
 static int copy_note_value(const char *value, void *arg)
@@ -55,12 +55,17 @@ static int copy_note_value(const char *value, void *arg)
     return 0;
 }
 
+int cay__note_text(cay_client *client, const char *space, const char *key, char **out, cay_err *err)
+{
+    return CAY__STORE(client, note_get, space, key, copy_note_value, out, err);
+}
+
 int cay_note_get(cay_client *client, const char *space, const char *key, char **json, cay_err *err)
 {
     char full[SPACE_MAX + 8];
     CAY_TRY(space_of(space, full, err));
     CAY_TRY(key_check(key, err));
-    return client->store->note_get(client->db, full, key, copy_note_value, json, err);
+    return cay__note_text(client, full, key, json, err);
 }
 
 int cay_note_list(cay_client *client, const char *space, const char *prefix,
@@ -68,5 +73,5 @@ int cay_note_list(cay_client *client, const char *space, const char *prefix,
 {
     char full[SPACE_MAX + 8];
     CAY_TRY(space_of(space, full, err));
-    return client->store->note_list(client->db, full, CAY_OR(prefix, ""), fn, arg, err);
+    return CAY__STORE(client, note_list, full, CAY_OR(prefix, ""), fn, arg, err);
 }

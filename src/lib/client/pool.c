@@ -54,7 +54,7 @@ static int take_text(const char *value, void *arg)
 int cay__pool_read(cay_client *client, const char *id, cay__pool_note *out, cay_err *err)
 {
     json_t *j = NULL;
-    if (client->store->note_get(client->db, SPACE, id, take_text, &j, NULL) < 0 || !j)
+    if (CAY__STORE(client, note_get, SPACE, id, take_text, &j, NULL) < 0 || !j)
         return cay_fail_why(err, CAY_ENOENT, "warm_not_found",
                             "there is no such pool; cay pool ls shows those there are");
     *out = (cay__pool_note){ .all = j,
@@ -68,7 +68,7 @@ int cay__pool_write(cay_client *client, const cay__pool_note *n, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(n->all, 1u << 20);
     if (text)
-        return client->store->note_put(client->db, SPACE, n->id, text, err);
+        return CAY__STORE(client, note_put, SPACE, n->id, text, err);
     return cay_fail(err, CAY_ETOOBIG, "the pool's request is too long");
 }
 
@@ -100,8 +100,7 @@ int cay__pool_rows(cay_client *client, const char *pool, cay_row_fn *fn, void *a
 {
     const cay_filter f = { .size = sizeof f, .tenant = CAY__WARM_TENANT };
     *ready = *making = 0;
-    return client->store->list(client->db, &f, on_row, &(counting){ pool, ready, making, fn, arg },
-                               err);
+    return CAY__STORE(client, list, &f, on_row, &(counting){ pool, ready, making, fn, arg }, err);
 }
 
 static int count_pool(const char *key, const char *value, void *arg)
@@ -165,7 +164,7 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
     CAY_TRY(cay__pool_means(client, call, all, means, sizeof means, err));
     n.all = all;
     cay__str_copy(n.id, sizeof n.id, id);
-    CAY_TRY(client->store->note_list(client->db, SPACE, "", count_pool, &pools, err));
+    CAY_TRY(CAY__STORE(client, note_list, SPACE, "", count_pool, &pools, err));
     if (!known && pools >= CAY_POOL_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most",
                             CAY_POOL_MAX);
@@ -209,8 +208,8 @@ int cay_pool_list(cay_client *client, const cay_call *call, cay_pool_fn *fn, voi
     if (client->remote)
         return CAY__REMOTE_EACH(cay_pool, client->remote, call, CAY__REQUEST(pool_list), fn, arg,
                                 err);
-    return client->store->note_list(client->db, SPACE, "", on_listed_pool,
-                                    &(telling){ client, fn, arg, err }, err);
+    return CAY__STORE(client, note_list, SPACE, "", on_listed_pool,
+                      &(telling){ client, fn, arg, err }, err);
 }
 
 void cay__pool_drop(cay_client *client, const cay_call *call, const char *id)
@@ -219,7 +218,7 @@ void cay__pool_drop(cay_client *client, const cay_call *call, const char *id)
     if (cay__call_check(call, "remove", NULL) < 0 || cay__client_row(client, id, &row, NULL) < 0)
         return;
     /* It was listed a while ago: only the store can tell whether a tenant has it now. */
-    if (client->store->warm_drop(client->db, CAY__WARM_TENANT, id, NULL) == 0)
+    if (CAY__STORE(client, warm_drop, CAY__WARM_TENANT, id, NULL) == 0)
         cay__delete_finish(client, call, &row->row, NULL);
 }
 
@@ -249,7 +248,7 @@ int cay_pool_remove(cay_client *client, const cay_call *call, const char *tenant
     name_pool(CAY_OR(tenant, CAY_TENANT_DEFAULT), CAY_OR(template_, ""), id);
     CAY_TRY(cay__pool_read(client, id, &n, err));
     json_decref(n.all);
-    CAY_TRY(client->store->note_put(client->db, SPACE, id, NULL, err));
+    CAY_TRY(CAY__STORE(client, note_put, SPACE, id, NULL, err));
     cay_job_cancel_of(client, CAY_POOL_TASK, id, NULL,
                       NULL); /* what it makes meanwhile it finds to be nobody's, and removes */
     return cay__pool_rows(client, id, drop_row, &(dropping){ client, call }, &ready, &making, err);

@@ -60,7 +60,7 @@ static int queue_pool_job(const char *key, const char *value, void *arg)
 
 int cay_pool_schedule(cay_client *client, cay_err *err)
 {
-    CAY_TRY(client->store->note_list(client->db, "warm", "", queue_pool_job, client, err));
+    CAY_TRY(CAY__STORE(client, note_list, "warm", "", queue_pool_job, client, err));
     return 0;
 }
 
@@ -112,8 +112,8 @@ static int create_warm_sandbox(cay_client *client, const cay_call *call, const c
     if (rc == 0 && (rc = cay__pool_read(client, n->id, &still, err)) == 0) /* removed meanwhile */
         json_decref(still.all);
     if (rc == 0)
-        rc = client->store->rename(client->db, cay_sandbox_id(sb),
-                                   cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
+        rc = CAY__STORE(client, rename, cay_sandbox_id(sb),
+                        cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
     CAY_FAULT("warm.ready");
     if (rc < 0)
         cay__pool_drop(client, call, cay_sandbox_id(sb));

@@ -154,18 +154,18 @@ void cay__pool_missed(cay_client *client, const cay__spec *s, const cay_create *
     const cay__spec h = hard_part(&(cay__spec){ .create = *given });
     if (may_be_learnt(s, given))
         cay__spec_text(&h, &m.request, NULL);
-    client->store->note_list(client->db, "warm", "", learn_request, &m, NULL);
+    CAY__STORE(client, note_list, "warm", "", learn_request, &m, NULL);
     free(m.request);
 }
 
-static int take_row(cay_client *client, const char *kind, const cay__spec *s,
-                    char id[CAY_ID_LEN + 1], char **box, cay_err *err)
+static int take_row(cay_client *client, const char *kind, const cay__spec *s, cay__id id,
+                    char **box, cay_err *err)
 {
     CAY_AUTOFREE char *spec = NULL, *labels = NULL;
     char creator[160];
     cay_row row;
     CAY_TRY(cay__create_row(s, &row, &spec, &labels, creator, sizeof creator, err));
-    return client->store->pool_take(client->db, CAY__WARM_TENANT, kind, &row, id, box, err);
+    return CAY__STORE(client, pool_take, CAY__WARM_TENANT, kind, &row, id, box, err);
 }
 
 /* It is recorded as being made for the request; what it still lacks is told to it. */
@@ -216,7 +216,8 @@ bool cay__pool_with_files(const cay__spec *s)
 int cay__pool_take(cay_client *client, const cay_call *call, const cay__spec *s, const cay__mani *f,
                    bool *missed, cay_sandbox **out, cay_err *err)
 {
-    char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
+    char kind[CAY__WARM_KIND];
+    cay__id id;
     cay__place *p;
     const cay_create *c = &s->create;
     if (!cay__pool_kind(s, kind) || !may_come_later(f) ||

@@ -48,7 +48,7 @@ typedef struct purge {
     bool forget;
     void (*left)(const char *what, void *arg);
     void *arg;
-    char (*ids)[CAY_ID_LEN + 1];
+    cay__id *ids;
     size_t n, cap;
 } purge;
 
@@ -139,8 +139,8 @@ static int remove_all(purge *p, cay_err *err)
     cay__place *place;
     void *self;
     CAY_TRY(cay_client_list(p->client, p->call, NULL, on_box, p, err));
-    for (size_t i = 0; i < p->n; i++)
-        CAY_TRY(remove_box(p, p->ids[i], err));
+    CAY_EACH_OF(it, p->ids, p->n)
+        CAY_TRY(remove_box(p, *it, err));
     CAY_EACH_OF(it, p->client->places, p->client->nplaces) {
         place = it;
         if (CAY__HAS(place->ops, purge)) {

@@ -94,7 +94,7 @@ typedef struct work {
     /* ids that the provider `of` has; a list is asked for once */
     const cay_provider_ops *of;
     bool listed;
-    char (*ids)[CAY_ID_LEN + 1];
+    cay__id *ids;
     size_t n, cap;
 } work;
 
@@ -151,8 +151,7 @@ static void settle_live(work *w, const cay_row *row)
         const char *why = "reboot";
         if (!w->rebooted)
             why = cay__gone_reason(err.reason);
-        w->client->store->move(w->client->db, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL,
-                               NULL);
+        CAY__STORE(w->client, move, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL, NULL);
         return;
     }
     if (rc == 0)
@@ -171,16 +170,14 @@ static void settle_start(cay_client *client, const cay_row *row)
     if (rc == 0) {
         if (p->ops->status(box, NULL, &st, NULL) == 0 && cay__state_live(st.state) &&
             cay__box_text(p->ops, box, &text, NULL) == 0) {
-            client->store->move(client->db, row->id, CAY__BIT(CAY_STOPPED), CAY_RUNNING, "", text,
-                                NULL);
+            CAY__STORE(client, move, row->id, CAY__BIT(CAY_STOPPED), CAY_RUNNING, "", text, NULL);
             p->ops->release(box);
             return;
         }
         p->ops->release(box);
     }
     if ((rc == 0 || rc == CAY_EGONE) && is_older_than(row->changed_ms, START_MS))
-        client->store->move(client->db, row->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "lost", NULL,
-                            NULL);
+        CAY__STORE(client, move, row->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "lost", NULL, NULL);
 }
 
 static void finish_delete(cay_client *client, const cay_row *row)
@@ -197,8 +194,8 @@ static int settle_row(const cay_row *row, void *arg)
     switch (row->state) {
     case CAY_CREATING:
         if ((w->rebooted || cay__maker_is_dead(row)) &&
-            client->store->move(client->db, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING,
-                                "its maker died", NULL, NULL) == 0)
+            CAY__STORE(client, move, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING,
+                       "its maker died", NULL, NULL) == 0)
             finish_delete(client, row);
         break;
     case CAY_DELETING: finish_delete(client, row); break;
@@ -235,15 +232,15 @@ static void boot_note(char *buf, size_t cap)
 static bool has_broken(cay_client *client)
 {
     unsigned what = 0;
-    return client->store->unsettled(client->db, "", &what, NULL) == 0 && (what & CAY_STORE_BROKEN);
+    return CAY__STORE(client, unsettled, "", &what, NULL) == 0 && (what & CAY_STORE_BROKEN);
 }
 
 int cay__reconcile(cay_client *client, cay_err *err)
 {
     char boot[64];
     boot_note(boot, sizeof boot);
-    int known = client->store->note_get(client->db, "service", "boot", same_text, boot, NULL);
-    int any = client->store->list(client->db, NULL, needs_it, NULL, err);
+    int known = CAY__STORE(client, note_get, "service", "boot", same_text, boot, NULL);
+    int any = CAY__STORE(client, list, NULL, needs_it, NULL, err);
     if (any < 0)
         return any;
     bool broken = has_broken(client);
@@ -256,11 +253,11 @@ int cay__reconcile(cay_client *client, cay_err *err)
     if (broken)   /* before a sandbox is started on layers that it may not know of */
         cay__snap_reconcile(client, NULL);
     work w = { .client = client, .rebooted = known == 0 };
-    int rc = client->store->list(client->db, NULL, settle_row, &w, err);
+    int rc = CAY__STORE(client, list, NULL, settle_row, &w, err);
     free(w.ids);
     if (rc == 0 && w.rebooted)
         cay__client_sweep(client, NULL, false, NULL, NULL);
     if (rc == 0 && known != 1)
-        client->store->note_put(client->db, "service", "boot", boot, NULL);
+        CAY__STORE(client, note_put, "service", "boot", boot, NULL);
     return rc;
 }

@@ -46,6 +46,9 @@ int cay__remote_none(const cay_client *client, const char *what, cay_err *err);
 
 /* lib/provider/remote/ask.c: an answer that matters to nobody; */
 int cay__remote_do(const cay__remote *r, const cay_call *call, const cay__request *q, cay_err *err);
+/* The same without a call: an operation, and what it is asked. */
+#define CAY__REMOTE_DO(remote, err, ...)                                                           \
+    cay__remote_do(remote, NULL, &CAY__REQUEST(__VA_ARGS__), err)
 /* one that is taken as it is, where out may be NULL; */
 int cay__remote_json(const cay__remote *r, const cay_call *call, const cay__request *q,
                      json_t **out, cay_err *err);

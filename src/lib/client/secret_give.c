@@ -233,8 +233,7 @@ int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *er
 {
     CAY__OP(call, "secret.renew", sb->id, err);
     if (cay__remote_of(sb))
-        return cay__remote_do(cay__remote_of(sb), NULL,
-                              &CAY__REQUEST(secret_renew, .path = { sb->id }), err);
+        return CAY__REMOTE_DO(cay__remote_of(sb), err, secret_renew, .path = { sb->id });
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFREE char *now = NULL;
     cay__spec *spec = NULL;

@@ -61,7 +61,7 @@ static int record_secrets(cay_sandbox *sb, const cay_secret *secrets, size_t n, 
         if (rc == 0)
             rc = cay__spec_text(spec, &json, err);
         if (rc == 0)
-            rc = client->store->respec(client->db, sb->id, (*former)->row.version, json, err);
+            rc = CAY__STORE(client, respec, sb->id, (*former)->row.version, json, err);
         if (rc == 0) {
             *now = spec;
             return 0;
@@ -98,7 +98,7 @@ static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const ca
     if (cay__spec_read(&former->row, &spec, NULL) < 0)
         return;
     if (cay__spec_text(spec, &json, NULL) == 0 && cay__client_row(client, sb->id, &row, NULL) == 0)
-        client->store->respec(client->db, sb->id, row->row.version, json, NULL);
+        CAY__STORE(client, respec, sb->id, row->row.version, json, NULL);
     apply_secrets(sb, box, call, &spec->create, true, NULL);
     cay__spec_free(spec);
 }

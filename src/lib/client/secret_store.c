@@ -184,7 +184,7 @@ int cay__vault_put(cay_client *client, const char *space, const char *name, cons
         json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__clock_ms());
     if (!(text = cay__json_text(o, 8 * CAY__SECRET_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "secret %s is too long", name);
-    return client->store->note_put(client->db, space, name, text, err);
+    return CAY__STORE(client, note_put, space, name, text, err);
 }
 
 int cay_secret_put(cay_client *client, const char *name, const void *value, size_t len,
@@ -192,17 +192,10 @@ int cay_secret_put(cay_client *client, const char *name, const void *value, size
 {
     if (client->remote) {
         cay__secret_body body = { .base64 = value, .base64_len = len };
-        return cay__remote_do(client->remote, NULL,
-                              &CAY__REQUEST(secret_put, .path = { name }, .body = &body), err);
+        return CAY__REMOTE_DO(client->remote, err, secret_put, .path = { name }, .body = &body);
     }
     CAY_TRY(check_name(name, err));
     return cay__vault_put(client, CAY__NOTE_SECRET, name, value, len, err);
-}
-
-static int copy_note_value(const char *value, void *arg)
-{
-    *(char **)arg = cay__strdup(value);
-    return 0;
 }
 
 static int no_secret(const char *name, cay_err *err)
@@ -217,7 +210,7 @@ int cay__vault_open(cay_client *client, const char *space, const char *name, cay
     CAY_AUTOFD key = -1, in = cay__memfd("cay-sealed"), to = cay__memfd("cay-secret");
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(client->store->note_get(client->db, space, name, copy_note_value, &text, err));
+    CAY_TRY(cay__note_text(client, space, name, &text, err));
     CAY_TRY(cay__json_object("stored secret", text, &o, err));
     const char *hex = cay__json_str(o, "sealed", "");
     size_t n = strlen(hex) / 2;
@@ -244,18 +237,16 @@ int cay__secret_open(cay_client *client, const char *name, cay__value *out, cay_
 int cay_secret_remove(cay_client *client, const char *name, cay_err *err)
 {
     if (client->remote)
-        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(secret_delete, .path = { name }),
-                              err);
+        return CAY__REMOTE_DO(client->remote, err, secret_delete, .path = { name });
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(check_name(name, err));
-    int rc =
-        client->store->note_get(client->db, CAY__NOTE_SECRET, name, copy_note_value, &text, err);
+    int rc = cay__note_text(client, CAY__NOTE_SECRET, name, &text, err);
     if (rc < 0) {
         if (rc == CAY_ENOENT)
             return no_secret(name, err);
         return rc;
     }
-    return client->store->note_put(client->db, CAY__NOTE_SECRET, name, NULL, err);
+    return CAY__STORE(client, note_put, CAY__NOTE_SECRET, name, NULL, err);
 }
 
 typedef struct listing {
@@ -286,5 +277,5 @@ int cay_secret_list(cay_client *client, int (*fn)(const char *name, int64_t chan
     if (client->remote)
         return CAY__REMOTE_EACH(cay__secret_told, client->remote, NULL, CAY__REQUEST(secret_list),
                                 on_remote_secret, &l, err);
-    return client->store->note_list(client->db, CAY__NOTE_SECRET, "", on_note, &l, err);
+    return CAY__STORE(client, note_list, CAY__NOTE_SECRET, "", on_note, &l, err);
 }

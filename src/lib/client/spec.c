@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spec.h"
 #include "net.h"
-#include <base/base.h>
 #include <base/json.h>
 #include <base/mutant.h>
 #include <cay/sys/provider.h>

@@ -11,7 +11,6 @@
 #include <base/fault.h>
 #include <base/mutant.h>
 #include <base/json.h>
-#include <base/mutant.h>
 #include <poll.h>
 #include <lib/sandbox/limits.h>
 #include <sys/file.h>
@@ -97,7 +96,7 @@ static int read_note(const char *text, void *arg)
 static int get_note(cay_client *client, const char *name, note *out, cay_err *err)
 {
     *out = (note){ .ready = false };
-    int rc = client->store->note_get(client->db, SPACE, name, read_note, out, err);
+    int rc = CAY__STORE(client, note_get, SPACE, name, read_note, out, err);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, rc, "volume_not_found", "no volume %s; try: cay volume create %s",
                             name, name);
@@ -114,7 +113,7 @@ static int put_note(cay_client *client, const char *name, const note *n, const c
     if (o)
         text = cay__json_text(o, 4096);
     if (text)
-        return client->store->note_put(client->db, SPACE, name, text, err);
+        return CAY__STORE(client, note_put, SPACE, name, text, err);
     return cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
 }
 
@@ -168,14 +167,14 @@ static bool in_use(uses *u, const char *id, const char *creator)
 static int on_use(const char *key, const char *value, void *arg)
 {
     uses *u = arg;
-    char id[CAY_ID_LEN + 1];
+    cay__id id;
     const char *slash = strchr(key, '/');
     if (!slash || slash - key != CAY_ID_LEN || strcmp(slash + 1, u->name) != 0)
         return 0;
     memcpy(id, key, CAY_ID_LEN);
     id[CAY_ID_LEN] = 0;
     if (!in_use(u, id, value)) {
-        u->client->store->note_put(u->client->db, SPACE_USE, key, NULL, NULL);
+        CAY__STORE(u->client, note_put, SPACE_USE, key, NULL, NULL);
         return 0;
     }
     u->ids = realloc(u->ids, (u->n + 1) * sizeof *u->ids);
@@ -187,7 +186,7 @@ static int on_use(const char *key, const char *value, void *arg)
 
 static int find_uses(uses *u, cay_err *err)
 {
-    return u->client->store->note_list(u->client->db, SPACE_USE, "", on_use, u, err);
+    return CAY__STORE(u->client, note_list, SPACE_USE, "", on_use, u, err);
 }
 
 static void use_key(const char *id, const char *name, char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2])
@@ -237,7 +236,7 @@ int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, 
                                 c->provider);
         CAY_TRY(check_quota_held(client, call, volume->name, &n, err));
         use_key(id, volume->name, key);
-        CAY_TRY(client->store->note_put(client->db, SPACE_USE, key, creator, err));
+        CAY_TRY(CAY__STORE(client, note_put, SPACE_USE, key, creator, err));
     }
     return 0;
 }
@@ -245,7 +244,7 @@ int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, 
 static int on_forget(const char *key, const char *value, void *arg)
 {
     cay_client *client = arg;
-    client->store->note_put(client->db, SPACE_USE, key, NULL, NULL);
+    CAY__STORE(client, note_put, SPACE_USE, key, NULL, NULL);
     return 0;
 }
 
@@ -253,7 +252,7 @@ void cay__volumes_forget(cay_client *client, const char *id)
 {
     char prefix[CAY_ID_LEN + 2];
     cay__str_join(prefix, sizeof prefix, id, "/", NULL);
-    client->store->note_list(client->db, SPACE_USE, prefix, on_forget, client, NULL);
+    CAY__STORE(client, note_list, SPACE_USE, prefix, on_forget, client, NULL);
 }
 
 int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume_spec *given,
@@ -269,7 +268,7 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
         s.name = CAY_OR(s.name, "");
         if (s.limit == CAY_UNLIMITED)
             s.limit = 0;
-        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(volume_create, .body = &s), err);
+        return CAY__REMOTE_DO(client->remote, err, volume_create, .body = &s);
     }
     CAY_TRY(check_name(s.name, err));
     CAY_TRY(cay__once_check(s.once, err));
@@ -310,7 +309,7 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
     if (rc < 0) {
         ask.op = CAY_VOLUME_REMOVE;
         if (p->ops->volume(self, NULL, &ask, NULL) == 0)
-            client->store->note_put(client->db, SPACE, s.name, NULL, NULL);
+            CAY__STORE(client, note_put, SPACE, s.name, NULL, NULL);
         return cay_wrap(err, rc, "volume %s", s.name);
     }
     return put_note(client, s.name, &n, "ready", err);
@@ -432,14 +431,13 @@ int cay_volume_list(cay_client *client, const cay_call *call, cay_volume_fn *fn,
     if (client->remote)
         return CAY__REMOTE_EACH(cay_volume, client->remote, call, CAY__REQUEST(volume_list),
                                 on_remote_volume, &w, err);
-    return client->store->note_list(client->db, SPACE, "", on_volume, &w, err);
+    return CAY__STORE(client, note_list, SPACE, "", on_volume, &w, err);
 }
 
 int cay_volume_remove(cay_client *client, const cay_call *call, const char *name, cay_err *err)
 {
     if (client->remote)
-        return cay__remote_do(client->remote, NULL, &CAY__REQUEST(volume_delete, .path = { name }),
-                              err);
+        return CAY__REMOTE_DO(client->remote, err, volume_delete, .path = { name });
     note n;
     cay__place *p;
     void *self;
@@ -462,7 +460,7 @@ int cay_volume_remove(cay_client *client, const cay_call *call, const char *name
     cay_volume_request ask = { .size = sizeof ask, .op = CAY_VOLUME_REMOVE, .name = name };
     CAY_TRY(p->ops->volume(self, call, &ask, err));
     CAY_FAULT("volume.removed");
-    CAY_TRY(client->store->note_put(client->db, SPACE, name, NULL, err));
+    CAY_TRY(CAY__STORE(client, note_put, SPACE, name, NULL, err));
     cay__close_fd(&lock); /* its files may be many, and nobody has to wait for that */
     ask.op = CAY_VOLUME_SWEEP;
     return p->ops->volume(self, call, &ask, err);
@@ -489,7 +487,7 @@ void cay__volumes_tenant_gone(cay_client *client, const char *tenant)
     names l = { 0 };
     cay__sha256_hex(tenant, strlen(tenant), sum);
     snprintf(prefix, sizeof prefix, CAY__VOLUME_BUILD "%.16s.", sum);
-    client->store->note_list(client->db, SPACE, prefix, on_name, &l, NULL);
+    CAY__STORE(client, note_list, SPACE, prefix, on_name, &l, NULL);
     CAY_EACH_OF(it, l.v, l.n)
         cay_volume_remove(client, NULL, *it, NULL);
     free(l.v);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A manifest on its way into a sandbox: judged whole, built once, found again by what it is. */
-#include <lib/client/remote.h>
 #include "client_manifest.h"
 #include <cay/services.h>
 #include "client_mounts.h"

@@ -40,6 +40,11 @@ int cay__mounts_inside(cay_client *client, const cay_call *call, const char *id,
 /* Is there storage (fuse, nfs) on top at path, by the text of a mountinfo? dev: its device, as in
  * there. */
 bool cay__mounts_seen(const char *mountinfo, const char *path, char *dev, size_t cap);
+/* create.c: what a box that was made (fresh) or started needs before anybody works in it. plain:
+ * the request `whole` with what its manifest adds, and without secrets. */
+int cay__box_fill(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
+                  const char *id, const cay_create *whole, const cay__spec *plain,
+                  const cay__mani *f, cay__storage *storage, bool fresh, void *box, cay_err *err);
 
 /* Before anything is made: a storage mount that this host or provider cannot serve is refused, with
  * the reason. */

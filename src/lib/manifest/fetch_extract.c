@@ -7,7 +7,6 @@
  */
 #include "fetch_inside.h"
 #include "fetch_source.h"
-#include <base/base.h>
 #include <base/fsop.h>
 #include <base/json.h>
 #include <cay/workspace.h>

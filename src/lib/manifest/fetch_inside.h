@@ -15,8 +15,6 @@ int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__fet
                         cay__oneshot **out, cay_err *err);
 /* "https://host:443", with brackets around an IPv6 address. */
 void cay__source_place(const cay__url *u, char *buf, size_t cap);
-/* Puts "entry PATH: " in front. */
-int cay__source_wrap(const cay__fetch_source *f, int rc, cay_err *err);
 /* The last line of what a program said, without blanks around it, in place. */
 const char *cay__source_last_line(char *text);
 

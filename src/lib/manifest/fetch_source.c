@@ -81,7 +81,8 @@ int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__fet
     return 0;
 }
 
-int cay__source_wrap(const cay__fetch_source *f, int rc, cay_err *err)
+/* Puts "entry PATH: " in front. */
+static int wrap_entry(const cay__fetch_source *f, int rc, cay_err *err)
 {
     if (rc < 0 && f->entry)
         return cay_wrap(err, rc, "entry %.100s", f->entry);
@@ -107,7 +108,7 @@ int cay__source_identity(cay_client *client, const cay_call *call, const cay__fe
         rc = cay__git_identity(client, call, f, identity, err);
     else
         rc = cay__remote_identity(client, call, f, identity, err);
-    return cay__source_wrap(f, rc, err);
+    return wrap_entry(f, rc, err);
 }
 
 int cay__source_bring(cay_client *client, const cay_call *call, const cay__fetch_source *f,
@@ -119,5 +120,5 @@ int cay__source_bring(cay_client *client, const cay_call *call, const cay__fetch
         rc = cay__git_fetch(client, call, f, identity, dir, out, err);
     else
         rc = cay__remote_fetch(client, call, f, identity, dir, out, err);
-    return cay__source_wrap(f, rc, err);
+    return wrap_entry(f, rc, err);
 }

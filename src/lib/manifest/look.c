@@ -82,8 +82,8 @@ int cay_manifest_mounts(const cay_manifest *m, cay_mount_target_fn *fn, void *ar
     cay_mount_target *list = cay__arena_take(&mem, (m->n + 1) * sizeof *list);
     size_t n = 0;
     int rc = 0;
-    for (size_t i = 0; i < m->n; i++) {
-        const cay__entry *e = &m->entries[i];
+    CAY_EACH_OF(it, m->entries, m->n) {
+        const cay__entry *e = it;
         cay_mount_target *t = &list[n];
         if (!cay__is_mount(e) || cay__mount_path(m, &mem, e, &t->path, NULL) < 0)
             continue;

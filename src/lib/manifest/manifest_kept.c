@@ -27,8 +27,7 @@ static int on_ignored_note(const char *value, void *arg)
 
 static bool has_manifest(cay_client *client, const char *key)
 {
-    return client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, on_ignored_note, NULL,
-                                   NULL) == 0;
+    return CAY__STORE(client, note_get, CAY__NOTE_MANIFEST, key, on_ignored_note, NULL, NULL) == 0;
 }
 
 /* 95 bits of what tells it apart. */
@@ -67,10 +66,10 @@ static int take_up(cay_client *client, const char *key, int *dir, cay_err *err)
     if (mkdirat(client->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, "make %s/ in the state directory", DIR_NAME);
     CAY_TRY(open_dir(client, LOCK_SH, dir, err));
-    if (client->store->note_get(client->db, CAY__NOTE_UNUSED, key, on_ignored_note, NULL, NULL) ==
+    if (CAY__STORE(client, note_get, CAY__NOTE_UNUSED, key, on_ignored_note, NULL, NULL) ==
         CAY_ENOENT)
         return 0;
-    return client->store->note_put(client->db, CAY__NOTE_UNUSED, key, NULL, err);
+    return CAY__STORE(client, note_put, CAY__NOTE_UNUSED, key, NULL, err);
 }
 
 static int put_file(int dir, const char *key, const char *text, size_t len, cay_err *err)
@@ -101,7 +100,7 @@ static int put_large(cay_client *client, const cay__mani *f, const char *given, 
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: its text is too long");
     CAY_TRY(put_file(dir, *key, given, len, err));
     CAY_FAULT("manifest.text");
-    return client->store->note_put(client->db, CAY__NOTE_MANIFEST, *key, note, err);
+    return CAY__STORE(client, note_put, CAY__NOTE_MANIFEST, *key, note, err);
 }
 
 int cay__kept_put(cay_client *client, const cay__mani *f, const char *given, cay__arena *mem,
@@ -120,7 +119,7 @@ int cay__kept_put(cay_client *client, const cay__mani *f, const char *given, cay
     CAY_TRY(take_up(client, *key, &dir, err));
     if (has_manifest(client, *key))
         return 0;
-    return client->store->note_put(client->db, CAY__NOTE_MANIFEST, *key, text, err);
+    return CAY__STORE(client, note_put, CAY__NOTE_MANIFEST, *key, text, err);
 }
 
 static int fail_missing(const char *key, cay_err *err)
@@ -145,18 +144,12 @@ static int read_file(cay_client *client, const char *key, size_t bytes, char **o
     return 0;
 }
 
-static int copy_text(const char *value, void *arg)
-{
-    *(char **)arg = cay__strdup(value);
-    return 0;
-}
-
 int cay__kept_get(cay_client *client, const char *key, bool brief, cay__arena *mem, cay__mani *f,
                   cay_err *err)
 {
     CAY_AUTOFREE char *note = NULL, *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    int rc = client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, copy_text, &note, err);
+    int rc = cay__note_text(client, CAY__NOTE_MANIFEST, key, &note, err);
     if (rc < 0) {
         if (rc == CAY_ENOENT)
             return fail_missing(key, err);
@@ -186,7 +179,7 @@ int cay__kept_alone(cay_client *client, int *dir)
 
 void cay__kept_drop(cay_client *client, int dir, const char *key)
 {
-    client->store->note_put(client->db, CAY__NOTE_MANIFEST, key, NULL, NULL);
+    CAY__STORE(client, note_put, CAY__NOTE_MANIFEST, key, NULL, NULL);
     if (dir >= 0)
         unlinkat(dir, key, 0);
 }

@@ -39,11 +39,11 @@ static int take_hex(const char *value, void *arg)
 static bool secret_key(cay_client *client, uint8_t key[CAY__PRINT_KEY])
 {
     char hex[2 * CAY__PRINT_KEY + 1];
-    if (client->store->note_get(client->db, NOTE_KEY, "1", take_hex, key, NULL) == 0)
+    if (CAY__STORE(client, note_get, NOTE_KEY, "1", take_hex, key, NULL) == 0)
         return true;
     cay__random(key, CAY__PRINT_KEY);
     cay__hex_put(hex, key, CAY__PRINT_KEY);
-    return client->store->note_put(client->db, NOTE_KEY, "1", hex, NULL) == 0;
+    return CAY__STORE(client, note_put, NOTE_KEY, "1", hex, NULL) == 0;
 }
 
 static bool compute_print(cay_client *client, const cay_create *c, cay__mani *f)
@@ -60,12 +60,6 @@ static bool compute_print(cay_client *client, const cay_create *c, cay__mani *f)
     return true;
 }
 
-static int copy_text(const char *value, void *arg)
-{
-    *(char **)arg = cay__strdup(value);
-    return 0;
-}
-
 bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, cay__mani *f)
 {
     CAY_AUTOFREE char *text = NULL, *rest = NULL;
@@ -73,7 +67,7 @@ bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, ca
     if (c->from.directory || c->manifest.applied || strnlen(c->manifest.text, LARGE) < LARGE)
         return false;
     if (!compute_print(client, c, f) ||
-        client->store->note_get(client->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 ||
+        cay__note_text(client, NOTE_SEEN, f->seen, &text, NULL) < 0 ||
         cay__json_object("", text, &o, NULL) < 0)
         return false;
     const char *layer = cay__json_str(o, "layer", ""), *key = cay__json_str(o, "key", "");
@@ -95,8 +89,8 @@ void cay__seen_put(cay_client *client, const cay__mani *f, const char *layer, co
         json_pack("{s:s,s:s,s:o}", "layer", layer, "key", key, "rest", cay__manifest_brief(f->m));
     CAY_AUTOFREE char *text = cay__json_text(o, CAY_MANIFEST_BYTES);
     if (text)
-        client->store->note_put(client->db, NOTE_SEEN, f->seen, text,
-                                NULL); /* without it the next time takes longer */
+        CAY__STORE(client, note_put, NOTE_SEEN, f->seen, text,
+                   NULL); /* without it the next time takes longer */
 }
 
 typedef struct keys {
@@ -178,16 +172,15 @@ static void expire_unused(cay_client *client, int dir, const char *key, bool use
 {
     int64_t since = 0, now = cay__clock_ms();
     char text[24];
-    bool marked =
-        client->store->note_get(client->db, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;
+    bool marked = CAY__STORE(client, note_get, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;
     if (used || (marked && (now - since > GRACE_MS || now < since))) {
         if (!used)
             cay__kept_drop(client, dir, key);
         if (marked)
-            client->store->note_put(client->db, CAY__NOTE_UNUSED, key, NULL, NULL);
+            CAY__STORE(client, note_put, CAY__NOTE_UNUSED, key, NULL, NULL);
     } else if (!marked) {
         snprintf(text, sizeof text, "%lld", (long long)now);
-        client->store->note_put(client->db, CAY__NOTE_UNUSED, key, text, NULL);
+        CAY__STORE(client, note_put, CAY__NOTE_UNUSED, key, text, NULL);
     }
 }
 
@@ -195,14 +188,13 @@ void cay__mani_sweep(cay_client *client)
 {
     sweep s = { .client = client }, later = { .client = client };
     CAY_AUTOFD dir = -1;
-    bool ok =
-        cay__kept_alone(client, &dir) == 0 &&
-        client->store->note_list(client->db, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
-        client->store->note_list(client->db, NOTE_SEEN, "", judge_seen, &later, NULL) == 0 &&
-        client->store->list(client->db, NULL, use_row, &later.used, NULL) == 0 &&
-        client->store->snap_list(client->db, NULL, NULL, use_snap, &later.used, NULL) == 0;
+    bool ok = cay__kept_alone(client, &dir) == 0 &&
+              CAY__STORE(client, note_list, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
+              CAY__STORE(client, note_list, NOTE_SEEN, "", judge_seen, &later, NULL) == 0 &&
+              CAY__STORE(client, list, NULL, use_row, &later.used, NULL) == 0 &&
+              CAY__STORE(client, snap_list, NULL, NULL, use_snap, &later.used, NULL) == 0;
     for (size_t i = 0; ok && i < later.gone.n; i++)
-        client->store->note_put(client->db, NOTE_SEEN, later.gone.v[i], NULL, NULL);
+        CAY__STORE(client, note_put, NOTE_SEEN, later.gone.v[i], NULL, NULL);
     for (size_t i = 0; ok && i < s.texts.n; i++)
         expire_unused(client, dir, s.texts.v[i], has_key(&later.used, s.texts.v[i]));
     if (ok)

@@ -5,7 +5,6 @@
 #include <lib/client/client.h>
 #include <base/json.h>
 #include <cay/volume.h>
-#include <lib/sandbox/limits.h>
 
 /* Places of the sandbox itself: what is put over them would be taken for it. */
 static const char *const system_places[] = { "/proc",  "/sys",    "/dev",  "/run", "/etc",

@@ -139,9 +139,9 @@ static int check_users(const inside *in, const cay__mount_list *l, const cay_box
     if (!key)
         return 0;
     CAY_TRY(check_user(in, NULL, entry, key, err));
-    for (size_t i = 0; i < b->nservices; i++)
-        if (b->services[i].user && *b->services[i].user)
-            CAY_TRY(check_user(in, b->services[i].user, entry, key, err));
+    CAY_EACH_OF(it, b->services, b->nservices)
+        if (it->user && *it->user)
+            CAY_TRY(check_user(in, it->user, entry, key, err));
     return 0;
 }
 

@@ -3,7 +3,6 @@
  * never in a word. */
 #include "mounts_inside.h"
 #include <arpa/inet.h>
-#include <base/base.h>
 
 enum { TEXT = 16 << 10, CONFIG_MAX = 128 << 10 };
 

@@ -5,7 +5,6 @@
  * the Agents SDK gives to the other one.
  */
 #include "client_mounts.h"
-#include <base/base.h>
 #include <base/json.h>
 
 enum { OPTIONS_MAX = 1 << 20 };

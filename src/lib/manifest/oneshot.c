@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oneshot.h"
 #include <base/base.h>
-#include <base/mutant.h>
 #include <base/path.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Local directories: each name relative to its parent's descriptor, no link ever followed. */
 #include "plan.h"
-#include <dirent.h>
 #include <linux/openat2.h>
 
 int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const char *word, int sys)

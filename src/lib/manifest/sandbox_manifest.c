@@ -17,12 +17,12 @@ static int find_key(const cay_row *row, void *arg)
 
 static int load_of(cay_sandbox *sb, bool brief, cay__arena *mem, cay__mani *f, cay_err *err)
 {
-    char key[CAY_ID_LEN + 1] = "";
+    cay__id key = "";
     cay_client *client = sb->owner;
     if (!client)
         return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
                             sb->id);
-    CAY_TRY(client->store->get(client->db, sb->id, find_key, key, err));
+    CAY_TRY(CAY__STORE(client, get, sb->id, find_key, key, err));
     if (!*key)
         return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
                             sb->id);
@@ -163,8 +163,8 @@ static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_
 {
     respec r = { .client = sb->owner };
     CAY_TRY(cay__kept_put(r.client, f, NULL, mem, &r.key, err));
-    CAY_TRY(r.client->store->get(r.client->db, sb->id, edit_spec, &r, err));
-    int rc = r.client->store->respec(r.client->db, sb->id, r.version, r.spec, err);
+    CAY_TRY(CAY__STORE(r.client, get, sb->id, edit_spec, &r, err));
+    int rc = CAY__STORE(r.client, respec, sb->id, r.version, r.spec, err);
     free(r.spec);
     return rc;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "db.h"
-#include <base/base.h>
 #include <base/fault.h>
 #include <sys/statvfs.h>
 

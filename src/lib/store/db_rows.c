@@ -2,7 +2,6 @@
 /* What the tables of store.db have in common: how they are changed, listed and looked up. */
 #include "db.h"
 #include <assert.h>
-#include <base/base.h>
 
 const char *cay__db_column(sqlite3_stmt *st, int i)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening store.db: made when missing, upgraded when old, refused unwritten when newer. */
 #include "db.h"
-#include <base/base.h>
 #include <base/fault.h>
 #include <limits.h>
 #include <poll.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants, what they may have, and keys, in store.db. sys/store.h tells what each call promises. */
 #include "db.h"
-#include <base/base.h>
 
 #define NO_LIMIT ((int64_t)1 << 52) /* a sum of these still fits */
 #define UNIT     1000               /* creates are counted in thousandths: they come back slowly */

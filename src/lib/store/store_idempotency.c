@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that are given again, in store.db. */
 #include "db.h"
-#include <base/base.h>
 
 #define DAY_MS 86400000
 

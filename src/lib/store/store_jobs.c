@@ -3,7 +3,6 @@
  * one gets it. */
 #include "db.h"
 #include <lib/client/client.h>
-#include <base/base.h>
 #include <base/fault.h>
 
 static int no_task(const char *id, cay_err *err)

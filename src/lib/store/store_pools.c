@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes that are ready, in store.db. sys/store.h tells what is promised. */
 #include "db.h"
-#include <base/base.h>
 
 typedef struct taking {
     const char *from, *name;

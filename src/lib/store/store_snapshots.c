@@ -3,7 +3,6 @@
  * promises. */
 #include "db.h"
 #include <lib/snapshot/snapshot_row.h>
-#include <base/base.h>
 
 static int no_snapshot(const char *id, cay_err *err)
 {
@@ -270,8 +269,8 @@ int cay__s_snap_list(void *self, const char *sandbox, const char *after, cay_sna
     return cay__db_tell(all, fn, arg);
 }
 
-int cay__s_snap_resolve(void *self, const char *tenant, const char *ref,
-                        char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+int cay__s_snap_resolve(void *self, const char *tenant, const char *ref, cay__db_ids *ids,
+                        size_t max, size_t *n, cay_err *err)
 {
     return cay__db_resolve(self, CAY__Q_SNAP_RESOLVE, tenant, ref, "look up the snapshot", ids, max,
                            n, err);

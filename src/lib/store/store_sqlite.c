@@ -4,7 +4,6 @@
 #include "db.h"
 #include <lib/client/lifecycle.h>
 #include "row.h"
-#include <base/base.h>
 #include <base/path.h>
 
 static int s_open(const char *where, void **self, cay_err *err)
@@ -210,8 +209,8 @@ static int s_version(void *self, uint64_t out[2], cay_err *err)
     return 0;
 }
 
-static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max,
-                     size_t *n, cay_err *err)
+static int s_resolve(void *self, const char *prefix, cay__db_ids *ids, size_t max, size_t *n,
+                     cay_err *err)
 {
     if (!*prefix)
         return cay_fail(err, CAY_EINVAL,

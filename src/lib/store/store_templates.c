@@ -3,7 +3,6 @@
 #include "db.h"
 #include <lib/snapshot/snapshot_row.h>
 #include <lib/template/template.h>
-#include <base/base.h>
 #include <base/json.h>
 
 enum {
@@ -177,8 +176,8 @@ int cay__s_template_list(void *self, const char *tenant, const char *id, const c
     return cay__db_tell(all, fn, arg);
 }
 
-int cay__s_template_resolve(void *self, const char *tenant, const char *ref,
-                            char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+int cay__s_template_resolve(void *self, const char *tenant, const char *ref, cay__db_ids *ids,
+                            size_t max, size_t *n, cay_err *err)
 {
     return cay__db_resolve(self, CAY__Q_TPL_RESOLVE, tenant, ref, "look up the template", ids, max,
                            n, err);
