@@ -13,7 +13,8 @@
     "0000000000000000000000000000000000000000000000000000000000000000" /* before the first */
 
 typedef struct cay__audit_line {
-    cay_audit a; /* strings in j */
+    cay_audit a; /* strings in mem */
+    cay__arena mem;
     json_t *j;
     char prev[CAY__SHA256_HEX], hash[CAY__SHA256_HEX];
 } cay__audit_line;

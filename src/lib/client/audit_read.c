@@ -56,6 +56,7 @@ void cay__audit_line_clear(cay__audit_line *l)
 {
     json_decref(l->j);
     l->j = NULL;
+    cay__arena_clear(&l->mem);
 }
 
 bool cay__audit_read(const char *text, size_t len, cay__audit_line *l)
@@ -70,22 +71,11 @@ bool cay__audit_read(const char *text, size_t len, cay__audit_line *l)
     CAY_AUTOFREE char *copy = strndup(text, len);
     if (!copy || cay__json_object("", copy, &l->j, NULL) < 0)
         return false;
-    const json_t *j = l->j;
-    l->a = (cay_audit){ .size = sizeof l->a,
-                        .actor = cay__json_str(j, "actor", ""),
-                        .tenant = cay__json_str(j, "tenant", ""),
-                        .action = cay__json_str(j, "action", ""),
-                        .object = cay__json_str(j, "object", ""),
-                        .verdict = cay__json_str(j, "verdict", ""),
-                        .peer = cay__json_str(j, "peer", ""),
-                        .request = cay__json_str(j, "request", ""),
-                        .status = (int)cay__json_int(j, "status", 0),
-                        .us = (uint64_t)cay__json_int(j, "us", 0),
-                        .seq = (uint64_t)cay__json_int(j, "seq", 0),
-                        .time_ms = cay__json_int(j, "time_ms", 0),
-                        .hash = l->hash };
+    if (cay__shape_read(&l->mem, l->j, &cay__audit_shape, CAY__F_OUT, &l->a, NULL) < 0)
+        return false;
+    l->a.hash = l->hash;
     cay__str_copy(l->hash, sizeof l->hash, hash);
-    return cay__str_copy(l->prev, sizeof l->prev, cay__json_str(j, "prev", "")) &&
+    return cay__str_copy(l->prev, sizeof l->prev, cay__json_str(l->j, "prev", "")) &&
            strlen(l->prev) == 64;
 }
 
