@@ -265,8 +265,7 @@ void agent_show_result(agent_show *s, const cay_run_result *r, const char *state
             out_str("\n");
     }
     char text[200];
-    snprintf(text, sizeof text, "cay: %u turn%s, %llu tokens in, %llu out", r->turns,
-             out_plural(r->turns, "s"), (unsigned long long)r->usage.input,
-             (unsigned long long)r->usage.output);
+    snprintf(text, sizeof text, "cay: %u turn%s, %ju tokens in, %ju out", r->turns,
+             out_plural(r->turns, "s"), r->usage.input, r->usage.output);
     write_line(s, OUT_DIM, text);
 }

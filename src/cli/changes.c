@@ -19,14 +19,9 @@ void change_print(const cay_file_change *c, const char *prefix)
     if (S_ISDIR(CAY_OR(c->new_mode, c->old_mode)))
         slash = "/";
     out_fmt("%s%c%s ", out_on(1, style_of(c->kind)), c->kind, out_off(1));
-    if (c->kind == 'R') {
-        out_str(prefix);
-        out_safe(c->from);
-        out_fmt("%s -> ", slash);
-    }
-    out_str(prefix);
-    out_safe(c->path);
-    out_str(slash);
+    if (c->kind == 'R')
+        out_safe("%s%s%s -> ", prefix, c->from, slash);
+    out_safe("%s%s%s", prefix, c->path, slash);
     if (c->kind == 'M' && !c->content && c->mode)
         out_fmt("  (mode %04o -> %04o)", c->old_mode & 07777, c->new_mode & 07777);
     else if (c->kind == 'M' && !c->content && c->owner)

@@ -4,7 +4,6 @@
 #include "show.h"
 #include <base/base.h>
 #include <cay/audit.h>
-#include <inttypes.h>
 
 void cli_audit(const char *action, const char *tenant, const char *object)
 {
@@ -40,7 +39,7 @@ static int on_line(const cay_audit *a, void *arg)
 {
     out_list *r = arg;
     char seq[24];
-    snprintf(seq, sizeof seq, "%" PRIu64, a->seq);
+    snprintf(seq, sizeof seq, "%ju", a->seq);
     if (!show_item(r, &cay__audit_shape, a, seq)) {
         out_row(&r->table, "~%s|%s|%s|-%s|*%s|-%s|%c%s", seq, out_time(a->time_ms).s, a->actor,
                 a->tenant, a->action, a->object, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN,
@@ -95,12 +94,12 @@ static void print_proof(const cay_audit_proof *p)
         out_str("nothing was logged yet\n");
         return;
     }
-    out_fmt("lines %" PRIu64 " to %" PRIu64 " follow each other", p->first, p->last);
+    out_fmt("lines %ju to %ju follow each other", p->first, p->last);
     if (p->torn)
-        out_fmt("; %" PRIu64 " cut by a crash", p->torn);
+        out_fmt("; %ju cut by a crash", p->torn);
     if (p->dropped)
-        out_fmt("; %" PRIu64 " more were only counted", p->dropped);
-    out_fmt("\nhead %" PRIu64 ":%s\n", p->last, p->head);
+        out_fmt("; %ju more were only counted", p->dropped);
+    out_fmt("\nhead %ju:%s\n", p->last, p->head);
 }
 
 static int verify_audit(cli_call *c, cay_err *err)
@@ -110,8 +109,7 @@ static int verify_audit(cli_call *c, cay_err *err)
     int rc = cay_audit_verify(c->client, a->head, &p, err);
     if (rc == 0 || (cli.json && *p.why))
         print_proof(&p);
-    CAY_TRY(rc);
-    return CLI_OK;
+    return rc;
 }
 
 const cli_verb cli_audit_verify = {

@@ -71,8 +71,7 @@ static int show_diff(cli_call *c, cay_err *err)
         js_flush(&v.json);
     cay__buf_clear(&v.json.b);
     if (left)
-        out_note("cay: the patch is longer than 64 MiB; %llu changes are left out of it",
-                 (unsigned long long)left);
+        out_note("cay: the patch is longer than 64 MiB; %ju changes are left out of it", left);
     if (a->exit_code && v.n)
         return CLI_FAIL;
     return CLI_OK;

@@ -76,8 +76,7 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
         out_str("the host of the server at ");
     else
         out_fmt("cay %s on Linux %s (%s), state in ", CAY_VERSION, u.release, u.machine);
-    out_safe(CAY_OR(host, home));
-    out_str("\n");
+    out_safe("%s\n", CAY_OR(host, home));
     out_fmt("isolation %s%d %s%s (%s): %s\n\n",
             out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
             cay_level_name(p->level), out_off(1), CAY_OR(p->mode, ""), level_text(p));

@@ -19,12 +19,9 @@ static const opt_def defs[] = {
 /* dns good.test, connect good.test:443 … */
 static void print_net(const cay_net_record *r)
 {
-    out_str(" ");
-    out_safe(r->event);
-    if (*r->name || *r->address) {
-        out_str(" ");
-        out_safe(cay__text_or(r->name, r->address));
-    }
+    out_safe(" %s", r->event);
+    if (*r->name || *r->address)
+        out_safe(" %s", cay__text_or(r->name, r->address));
     if (r->port)
         out_fmt(":%u", r->port);
 }
@@ -40,20 +37,15 @@ static void print_event(const cay_event *e)
         return;
     }
     out_fmt("%s%s%s %-20s ", out_on(1, OUT_DIM), out_time(e->time_ms).s, out_off(1), e->sandbox);
-    out_safe(e->kind);
-    if (e->process && *e->process) {
-        out_str(" ");
-        out_safe(e->process);
-    }
+    out_safe("%s", e->kind);
+    if (e->process && *e->process)
+        out_safe(" %s", e->process);
     if (e->net)
         print_net(e->net);
     if (!strcmp(e->kind, "exit") || !strcmp(e->kind, "lost"))
         out_fmt(" %d", e->code);
-    if (e->reason && *e->reason) {
-        out_str(" (");
-        out_safe(e->reason);
-        out_str(")");
-    }
+    if (e->reason && *e->reason)
+        out_safe(" (%s)", e->reason);
     out_str("\n");
 }
 
@@ -77,14 +69,12 @@ static int follow_events(cay_events *ev, const events_args *a, cay_err *err)
 static int show_events(cli_call *c, cay_err *err)
 {
     cay_events *ev = NULL;
-    if (cli_client(&c->client, err) < 0 ||
-        (c->argc && cli_boxes->find(c->argv[0], &c->sb, err) < 0) ||
-        cay_client_events(c->client, c->sb ? cay_sandbox_id(c->sb) : NULL, &ev, err) < 0)
-        return cli_fail(err, CLI_FAIL);
+    if (c->argc)
+        CAY_TRY(cli_find(c, err));
+    CAY_TRY(cay_client_events(c->client, CAY_IF(c->sb, cay_sandbox_id(c->sb)), &ev, err));
     int rc = follow_events(ev, c->opts, err);
     cay_events_close(ev);
-    CAY_TRY(rc);
-    return CLI_OK;
+    return rc;
 }
 
 const cli_verb cli_events = {
@@ -97,5 +87,6 @@ const cli_verb cli_events = {
                 "  cay events --json -n 1 c7f           # wait for the next one",
     CLI_OPTS(defs, events_args),
     .max = 1,
+    .needs = CLI_CLIENT,
     .fn = show_events,
 };

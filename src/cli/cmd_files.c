@@ -4,7 +4,6 @@
 #include "show.h"
 #include "parse.h"
 #include <base/base.h>
-#include <inttypes.h>
 
 const char *file_type_word(cay_file_type t)
 {
@@ -75,8 +74,7 @@ static int on_entry(const cay_dirent *e, void *arg)
     } else if (v->zero) {
         out_write(e->path, strlen(e->path) + 1);
     } else {
-        out_safe(e->path);
-        out_str(e->st.type == CAY_DIR ? "/\n" : "\n");
+        out_safe(e->st.type == CAY_DIR ? "%s/\n" : "%s\n", e->path);
     }
     if (out_broken())
         return CAY_ECANCELED;
@@ -305,16 +303,13 @@ static const opt_def stat_defs[] = {
 static void print_stat(const char *path, const cay_stat *st)
 {
     char mode[12];
-    out_safe(path);
-    if (st->type == CAY_LINK) {
-        out_str(" -> ");
-        out_safe(st->target);
-    }
-    out_fmt("\n  %s, mode %s (%04o), owner %u:%u\n  size %" PRIu64
-            " (%s), changed %s\n  inode %" PRIu64 ", links %u\n",
-            file_type_word(st->type), file_mode_text(mode, st), st->mode & 07777, st->uid, st->gid,
-            st->size, out_size(st->size).s, out_time(st->mtime_ns / 1000000).s, st->inode,
-            st->nlink);
+    out_safe("%s", path);
+    if (st->type == CAY_LINK)
+        out_safe(" -> %s", st->target);
+    out_fmt(
+        "\n  %s, mode %s (%04o), owner %u:%u\n  size %ju (%s), changed %s\n  inode %ju, links %u\n",
+        file_type_word(st->type), file_mode_text(mode, st), st->mode & 07777, st->uid, st->gid,
+        st->size, out_size(st->size).s, out_time(st->mtime_ns / 1000000).s, st->inode, st->nlink);
 }
 
 static int files_stat(cli_call *c, cay_err *err)

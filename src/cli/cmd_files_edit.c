@@ -154,8 +154,7 @@ static const opt_def xattr_defs[] = {
 
 static int on_name(const char *name, void *arg)
 {
-    out_safe(name);
-    out_str("\n");
+    out_safe("%s\n", name);
     return 0;
 }
 

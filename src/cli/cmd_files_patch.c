@@ -55,7 +55,7 @@ static int on_patch_line(const char *line, void *arg)
     if (cli.json)
         js_str(j, line);
     else
-        out_safe(line), out_str("\n");
+        out_safe("%s\n", line);
     return 0;
 }
 
@@ -75,8 +75,7 @@ static int files_patch(cli_call *c, cay_err *err)
         js_flush(&j);
     cay__buf_clear(&j.b);
     cay_patch_free(p);
-    CAY_TRY(rc);
-    return CLI_OK;
+    return rc;
 }
 
 const cli_verb cli_files_patch = {

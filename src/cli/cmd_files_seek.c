@@ -3,7 +3,6 @@
 #include "files.h"
 #include "show.h"
 #include <base/base.h>
-#include <inttypes.h>
 
 typedef struct grep_args {
     bool plain, ignore_case, names;
@@ -31,15 +30,14 @@ static int on_match(const cay_match *m, void *arg)
     } else if (a->names) {
         if (strcmp(a->last, m->path)) {
             cay__str_copy(a->last, sizeof a->last, m->path);
-            out_safe(m->path);
-            out_str("\n");
+            out_safe("%s\n", m->path);
         }
     } else {
         CAY_AUTOBUF b = CAY__BUF(64u << 10);
         cay__buf_safe(&b, m->text, m->text_len, false);
         out_str(out_on(1, OUT_TITLE));
-        out_safe(m->path);
-        out_fmt("%s:%" PRIu64 ":%s\n", out_off(1), m->line, CAY_OR(b.data, ""));
+        out_safe("%s", m->path);
+        out_fmt("%s:%ju:%s\n", out_off(1), m->line, CAY_OR(b.data, ""));
     }
     if (out_broken())
         return CAY_ECANCELED;
@@ -116,12 +114,9 @@ static void print_change(const cay_watch_event *e)
         return;
     }
     out_fmt("%-8s ", change_word(e->change));
-    if (e->from && *e->from) {
-        out_safe(e->from);
-        out_str(" -> ");
-    }
-    out_safe(CAY_OR(e->path, ""));
-    out_str(e->dir ? "/\n" : "\n");
+    if (e->from && *e->from)
+        out_safe("%s -> ", e->from);
+    out_safe(e->dir ? "%s/\n" : "%s\n", CAY_OR(e->path, ""));
 }
 
 static int files_watch(cli_call *c, cay_err *err)
@@ -138,8 +133,7 @@ static int files_watch(cli_call *c, cay_err *err)
             print_change(&e);
     }
     cay_watch_close(watch);
-    CAY_TRY(rc);
-    return CLI_OK;
+    return rc;
 }
 
 const cli_verb cli_files_watch = {

@@ -120,10 +120,8 @@ static int complete_options(const char *name)
 static int on_info(const cay_info *i, void *arg)
 {
     out_fmt("%s\t%s", i->id, cay_state_name(i->state));
-    if (i->name && *i->name) {
-        out_str(" ");
-        out_safe(i->name);
-    }
+    if (i->name && *i->name)
+        out_safe(" %s", i->name);
     out_str("\n");
     return 0;
 }
@@ -131,15 +129,10 @@ static int on_info(const cay_info *i, void *arg)
 static int on_proc(const cay_proc_info *p, void *arg)
 {
     if (*p->id) {
-        out_fmt("%s\t", p->id);
-        out_safe(p->command);
-        out_str("\n");
+        out_safe("%s\t%s\n", p->id, p->command);
     }
     if (*p->tag) {
-        out_safe(p->tag);
-        out_str("\t");
-        out_safe(p->command);
-        out_str("\n");
+        out_safe("%s\t%s\n", p->tag, p->command);
     }
     return 0;
 }

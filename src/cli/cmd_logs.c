@@ -79,7 +79,7 @@ static int dump_stream(cay_proc *p, cay_stream which, uint64_t tail, cay_err *er
         cay__buf_used(&b, n);
     }
     if (lost_all && !tail)
-        out_note("cay: the first %llu bytes of %s are no longer kept", (unsigned long long)lost_all,
+        out_note("cay: the first %ju bytes of %s are no longer kept", lost_all,
                  which == CAY_STDOUT ? "standard output" : "standard error");
     size_t from = 0;
     if (tail)
@@ -123,13 +123,12 @@ static int show_logs(cli_call *c, cay_err *err)
     if (c->argc == 2 && a->service)
         return cay_fail(err, CAY_EINVAL, "PROCESS and --service exclude each other"),
                cli_fail(err, CLI_USAGE);
-    if (c->argc < 2 && !a->service && find_newest(c->sb, &n, err) < 0)
-        return cli_fail(err, CLI_FAIL);
+    if (c->argc < 2 && !a->service)
+        CAY_TRY(find_newest(c->sb, &n, err));
     const char *ref =
         CAY_OR(a->service, c->argc < 2 ? n.id : c->argv[1]); /* the tag of a service is its name */
     CAY_TRY(cli_name(err, cay_sandbox_attach(c->sb, NULL, ref, &p, err), ref));
-    CAY_TRY(show_streams(p, a, err));
-    return CLI_OK;
+    return show_streams(p, a, err);
 }
 
 const cli_verb cli_logs = {

@@ -58,9 +58,7 @@ static void reference_json(const char *where, const char *source, void *arg)
 
 static void say_line(const char *what, const char *text)
 {
-    out_fmt("%s ", what);
-    out_safe(text);
-    out_str("\n");
+    out_safe("%s %s\n", what, text);
 }
 
 static void reference_text(const char *where, const char *source, void *arg)
@@ -161,16 +159,15 @@ static int print_text(const cay_manifest *m, const cay_manifest_totals *s)
     }
     out_str("\n");
     print_beside(o);
-    out_fmt("%llu entries: %llu files, %s", (unsigned long long)s->entries,
-            (unsigned long long)s->files, out_size(s->bytes).s);
+    out_fmt("%ju entries: %ju files, %s", s->entries, s->files, out_size(s->bytes).s);
     if (s->fetched)
-        out_fmt("; %llu to be fetched", (unsigned long long)s->fetched);
+        out_fmt("; %ju to be fetched", s->fetched);
     if (s->ephemeral)
-        out_fmt("; %llu ephemeral, written after each start", (unsigned long long)s->ephemeral);
+        out_fmt("; %ju ephemeral, written after each start", s->ephemeral);
     if (s->mounts)
-        out_fmt("; %llu mounts", (unsigned long long)s->mounts);
+        out_fmt("; %ju mounts", s->mounts);
     if (s->skipped)
-        out_fmt("; %llu sockets, pipes and devices left out", (unsigned long long)s->skipped);
+        out_fmt("; %ju sockets, pipes and devices left out", s->skipped);
     out_str("\n");
     return CLI_OK;
 }
@@ -263,7 +260,7 @@ static int say_delta(const cay_manifest_delta *d, void *arg)
     } else if (!cli.quiet) {
         out_fmt("%s%-8s%s%s ", out_on(1, d->why ? OUT_BAD : OUT_GOOD), d->action, out_off(1),
                 d->what);
-        out_safe(d->name);
+        out_safe("%s", d->name);
         out_fmt("%s%s\n", d->why ? ": " : "", CAY_OR(d->why, ""));
     }
     return 0;

@@ -79,7 +79,7 @@ static int print_revision(uint64_t revision)
         show_object(&j, &cay__revision_shape, &(cay__revised){ revision, NULL });
         js_flush(&j);
     } else if (revision) {
-        out_note("cay: revision %llu holds", (unsigned long long)revision);
+        out_note("cay: revision %ju holds", revision);
     } else {
         out_note("cay: kept; it holds from the next start on");
     }
@@ -310,8 +310,7 @@ static int list_presets(cli_call *c, cay_err *err)
     cay__buf_clear(&j.b);
     if (found)
         return CLI_OK;
-    cay_fail(err, CAY_ENOENT, "no preset %.40s; `cay net presets` lists them", c->argv[0]);
-    return cli_fail(err, CLI_FAIL);
+    return cay_fail(err, CAY_ENOENT, "no preset %.40s; `cay net presets` lists them", c->argv[0]);
 }
 
 const cli_verb cli_net_presets = {

@@ -4,7 +4,6 @@
 #include "out.h"
 #include <base/base.h>
 #include <cay/policy.h>
-#include <inttypes.h>
 
 typedef struct net_log_args {
     uint64_t count;
@@ -35,40 +34,32 @@ static void print_record(const cay_net_record *r)
         style = OUT_BAD;
     out_fmt("%s%s%s %s%-5s%s ", out_on(1, OUT_DIM), out_time(r->time_ms).s, out_off(1),
             out_on(1, style), cay__text_or(r->verdict, "-"), out_off(1));
-    out_safe(r->event);
+    out_safe("%s", r->event);
     if (*r->name || *r->address) {
         const char *host = cay__text_or(r->name, r->address);
         bool v6 = r->port && strchr(host, ':');
         out_str(v6 ? " [" : " ");
-        out_safe(host);
+        out_safe("%s", host);
         if (r->port)
             out_fmt("%s:%u", v6 ? "]" : "", r->port);
     }
-    if (*r->name && *r->address) {
-        out_str(" at ");
-        out_safe(r->address);
-    }
-    if (*r->secret) {
-        out_str(" ");
-        out_safe(r->secret);
-    }
+    if (*r->name && *r->address)
+        out_safe(" at %s", r->address);
+    if (*r->secret)
+        out_safe(" %s", r->secret);
     if (*r->reason &&
         (!*r->rule || !plain)) { /* of what went as the rule says, the rule is enough */
         out_str(" ");
-        out_safe(r->reason);
+        out_safe("%s", r->reason);
     }
-    if (*r->rule) {
-        out_str(" by ");
-        out_safe(r->rule);
-    }
-    if (*r->seen) {
-        out_str(", said ");
-        out_safe(r->seen);
-    }
+    if (*r->rule)
+        out_safe(" by %s", r->rule);
+    if (*r->seen)
+        out_safe(", said %s", r->seen);
     if (end)
         out_fmt(", up %s, down %s", out_size(r->up).s, out_size(r->down).s);
     if (r->count)
-        out_fmt(" %" PRIu64 " records", r->count);
+        out_fmt(" %ju records", r->count);
     if (*r->exec)
         out_fmt("  %s%s%s", out_on(1, OUT_DIM), r->exec, out_off(1));
     else if (r->execs)
@@ -95,8 +86,8 @@ static int net_log(cli_call *c, cay_err *err)
 {
     const net_log_args *a = c->opts;
     walk all = { .a = a };
-    if (a->count && cay_net_log(c->sb, on_record, &all, err) < 0)
-        return cli_fail(err, CLI_FAIL);
+    if (a->count)
+        CAY_TRY(cay_net_log(c->sb, on_record, &all, err));
     walk w = { .a = a, .print = true, .skip = all.seen > a->count ? all.seen - a->count : 0 };
     for (;;) {
         w.seen = 0;
@@ -285,7 +276,7 @@ static int list_blocked(cli_call *c, cay_err *err)
     else
         out_note("cay: nothing was refused");
     if (p.more)
-        out_note("cay: %" PRIu64 " more refusals are not shown", p.more);
+        out_note("cay: %ju more refusals are not shown", p.more);
     return CLI_OK;
 }
 

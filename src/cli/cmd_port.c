@@ -195,9 +195,9 @@ static int port_connect(cli_call *c, cay_err *err)
     CAY_TRY(cli_find(c, err));
     CAY_TRY(cay_port_connect(c->sb, NULL, port, &remote, err));
     if (isatty(1)) { /* the answer is data of a sandbox */
-        cay_fail(err, CAY_EINVAL,
-                 "standard output is a terminal; send it through a pipe, such as `| cat -v`");
-        return cli_fail(err, CLI_FAIL);
+        return cay_fail(
+            err, CAY_EINVAL,
+            "standard output is a terminal; send it through a pipe, such as `| cat -v`");
     }
     relay_connection(0, 1, remote);
     return CLI_OK;

@@ -46,8 +46,7 @@ static int on_text(const cay_endpoint *e, void *arg)
     CAY_AUTOBUF b = CAY__BUF(200);
     write_place(&b, e);
     out_fmt("%sport %-5u%s ", out_on(1, OUT_DIM), e->port, out_off(1));
-    out_safe(b.data);
-    out_str("\n");
+    out_safe("%s\n", b.data);
     return 0;
 }
 
@@ -85,8 +84,7 @@ static int print_endpoint(cli_call *c, cay_err *err)
         endpoint_json(&j, &e);
         js_flush(&j);
     } else {
-        out_safe(b.data);
-        out_str("\n");
+        out_safe("%s\n", b.data);
     }
     return CLI_OK;
 }

@@ -126,8 +126,7 @@ static void print_summary(const char *home, const purge_view *v)
 {
     if (v->text.len)
         out_write(v->text.data, v->text.len);
-    out_safe(home);
-    out_str(": ");
+    out_safe("%s: ", home);
     print_counts(v, ",");
     out_fmt("; %zu of the sandboxes alive%s\n", v->running,
             cli_host() ? ""
@@ -194,7 +193,7 @@ static int run_purge(cli_call *c, cay_err *err)
                "see what that is");
     if (!cli_host() && !has_store(home, sizeof home, err)) {
         if (err->code)
-            return cli_fail(err, CLI_FAIL);
+            return err->code;
         if (cli.json)
             out_str("{\"removed\":false}\n");
         else
@@ -202,9 +201,9 @@ static int run_purge(cli_call *c, cay_err *err)
         return CLI_OK;
     }
     cli_settling = true; /* there is no later */
-    int rc = CLI_OK;
-    if (cli_client(&c->client, err) < 0 || purge_store(c->client, a, &v, err) < 0)
-        rc = cli_fail(err, CLI_FAIL);
+    int rc = cli_client(&c->client, err);
+    if (rc == 0)
+        rc = purge_store(c->client, a, &v, err);
     cay__buf_clear(&v.text);
     cay__buf_clear(&v.json.b);
     return rc;

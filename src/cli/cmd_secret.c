@@ -37,8 +37,7 @@ static int set_secret(cli_call *c, cay_err *err)
         rc = cay_secret_put(c->client, c->argv[0], value, (size_t)n, err);
     explicit_bzero(value, CLI_SECRET_MAX + 3);
     free(value);
-    CAY_TRY(rc);
-    return CLI_OK;
+    return rc;
 }
 
 const cli_verb cli_secret_set = {

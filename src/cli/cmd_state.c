@@ -138,18 +138,16 @@ static int print_resumed(cay_sandbox *sb, cay_resumed how)
     return CLI_OK;
 }
 
-static int from_state(const resume_args *a, box_spec *with)
+static int from_state(const resume_args *a, box_spec *with, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOFREE char *text = NULL, *manifest = NULL, *base = NULL;
     cay_client *client;
     cay_resumed how;
     size_t len = 0, n = 0;
-    if (read_file("--state", a->state, CAY_STATE_BYTES, &text, &len, &err) < 0 ||
-        (a->manifest &&
-         read_file("--manifest", a->manifest, MANIFEST_MAX, &manifest, &n, &err) < 0))
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(read_file("--state", a->state, CAY_STATE_BYTES, &text, &len, err));
+    if (a->manifest)
+        CAY_TRY(read_file("--manifest", a->manifest, MANIFEST_MAX, &manifest, &n, err));
     if (a->manifest && strcmp(a->manifest, "-") != 0 && (base = realpath(a->manifest, NULL)))
         *strrchr(base, '/') = 0;
     with->create.manifest.text = manifest;
@@ -158,17 +156,14 @@ static int from_state(const resume_args *a, box_spec *with)
         with->create.manifest.base = base;
     else if (manifest)
         with->create.manifest.base = "/";
-    else
-        with->create.manifest.base = NULL;
     cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
     cli_waiting w;
     waiting_begin(&w, "resume", a->state);
-    int rc = cli_client(&client, &err);
+    int rc = cli_client(&client, err);
     if (rc == 0)
-        rc = cay_client_resume_state(client, NULL, &r, &sb, &how, &err);
+        rc = cay_client_resume_state(client, NULL, &r, &sb, &how, err);
     waiting_end(&w);
-    if (rc < 0)
-        return cli_fail(&err, CLI_FAIL);
+    CAY_TRY(rc);
     return print_resumed(sb, how);
 }
 
@@ -202,26 +197,20 @@ static int resume_sandbox(cli_call *c, cay_err *err)
     memset(&rest.box.env, 0, sizeof rest.box.env);
     memset(&rest.box.env_files, 0, sizeof rest.box.env_files);
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): padding is 0 in both */
-    if (!a->state && c->argc && !memcmp(&rest, &none, sizeof none)) {
-        int code;
-        if (box_spec_make(&a->box, &with, err) < 0)
-            code = cli_usage(c->verb, err);
-        else
-            code = by_id(with.create.process.env, c->argc, c->argv);
-        box_spec_clear(&with);
-        return code;
-    }
+    bool plain = !a->state && c->argc && !memcmp(&rest, &none, sizeof none);
     if (a->state && c->argc)
         return cli_misuse(c, "--state names the sandbox; give no ID beside it");
-    if (c->argc)
+    if (c->argc && !plain)
         return cli_misuse(c, "these options, all but --env, go with --state FILE");
-    if (!a->state)
+    if (!a->state && !plain)
         return cli_misuse(c, "give an ID, or --state FILE");
     int code;
     if (box_spec_make(&a->box, &with, err) < 0)
         code = cli_usage(c->verb, err);
+    else if (plain)
+        code = by_id(with.create.process.env, c->argc, c->argv);
     else
-        code = from_state(a, &with);
+        code = from_state(a, &with, err);
     box_spec_clear(&with);
     return code;
 }

@@ -160,8 +160,7 @@ static int export_template(cli_call *c, cay_err *err)
     if (rc == 0)
         rc = cay_template_export(c->client, NULL, &spec, err);
     progress_end(&b.p);
-    CAY_TRY(rc);
-    return CLI_OK;
+    return rc;
 }
 
 const cli_verb cli_template_export = {

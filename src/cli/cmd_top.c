@@ -212,8 +212,7 @@ static int run_top(cli_call *c, cay_err *err)
         if (rc >= 0)
             print_once(b);
     }
-    CAY_TRY(rc);
-    return CLI_OK;
+    return rc;
 }
 
 const cli_verb cli_top = {

@@ -3,7 +3,6 @@
 #include "main.h"
 #include "out.h"
 #include <base/base.h>
-#include <inttypes.h>
 #include <poll.h>
 
 enum { MEMORY = 64 << 20, COLS = 100, ROWS = 30, TIMEOUT_MS = 200, PAUSE_MS = 150 };
@@ -252,14 +251,13 @@ static const struct {
 
 static void print_step(const char *name, const char *like, const char *text, int64_t us, bool ok)
 {
-    out_fmt("%s%-9s%s %s%-48s%s %7" PRId64 ".%" PRId64 " ms\n", out_on(1, OUT_TITLE), name,
-            out_off(1), out_on(1, OUT_DIM), like, out_off(1), us / 1000, us % 1000 / 100);
+    out_fmt("%s%-9s%s %s%-48s%s %7jd.%jd ms\n", out_on(1, OUT_TITLE), name, out_off(1),
+            out_on(1, OUT_DIM), like, out_off(1), us / 1000, us % 1000 / 100);
     if (ok)
         out_fmt("  %s✓%s ", out_on(1, OUT_GOOD), out_off(1));
     else
         out_fmt("  %s✗%s ", out_on(1, OUT_BAD), out_off(1));
-    out_safe(text);
-    out_str("\n");
+    out_safe("%s\n", text);
 }
 
 static void run_steps(tour *t)

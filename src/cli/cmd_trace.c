@@ -117,7 +117,7 @@ static void print_span(const trace_tree *t, const trace_span *s, size_t names, s
     print_bar(t, s, bars);
     if (s->error) {
         out_fmt("  %s", out_on(1, OUT_BAD));
-        out_safe(s->error);
+        out_safe("%s", s->error);
         out_str(out_off(1));
     }
     out_str("\n");
@@ -151,7 +151,7 @@ static int on_reached(const cay_net_record *r, void *arg)
         return 0;
     }
     out_fmt("%*s%s→ ", (int)x->in, "", out_on(1, strcmp(r->verdict, "allow") ? OUT_BAD : OUT_DIM));
-    out_safe(host);
+    out_safe("%s", host);
     if (r->port)
         out_fmt(":%u", r->port);
     out_fmt(" %s%s\n", r->verdict, out_off(1));

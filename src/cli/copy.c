@@ -194,7 +194,7 @@ typedef struct listing {
         char *name;
         thing is;
     } * v;
-    size_t n, cap;
+    size_t n;
 } listing;
 
 static int on_entry(const cay_dirent *e, void *arg)
@@ -206,15 +206,7 @@ static int on_entry(const cay_dirent *e, void *arg)
         return CAY_EINVAL;
     if (l->n == MOST)
         return CAY_ETOOBIG;
-    if (l->n == l->cap) {
-        if (l->cap)
-            l->cap = l->cap * 2;
-        else
-            l->cap = 64;
-        l->v = realloc(l->v, l->cap * sizeof *l->v);
-        if (!l->v)
-            abort();
-    }
+    CAY_GROW(l->v, l->n);
     l->v[l->n++] = (struct listed){ cay__strdup(e->path),
                                     { e->st.type, e->st.mode,
                                       e->st.type == CAY_LINK ? cay__strdup(e->st.target) : NULL } };

@@ -5,7 +5,6 @@
 #include <cay/access.h>
 #include <cay/audit.h>
 #include <cay/jobs.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <sys/resource.h>
@@ -153,7 +152,7 @@ static void look_at_audit(cay_client *client, doctor_rows *d)
                 "who may write the state directory? `cay audit verify` tells the line", "%.150s",
                 err.msg);
     else
-        add_row(d, "audit", "on", "", "%" PRIu64 " lines follow each other",
+        add_row(d, "audit", "on", "", "%ju lines follow each other",
                 p.last ? p.last - p.first + 1 : 0);
 }
 
@@ -185,13 +184,12 @@ static void look_at_limits(doctor_rows *d)
             d, "descriptors", r.rlim_max >= FILES_WANTED ? "on" : "soft",
             "LimitNOFILE=1048576 in the unit, or `ulimit -Hn`: a connection and a stream want one "
             "each",
-            "at most %llu", (unsigned long long)r.rlim_max);
+            "at most %ju", r.rlim_max);
     if (cay__fd_read_file(AT_FDCWD, "/proc/sys/net/core/somaxconn", text, sizeof text) > 0)
         backlog = strtoull(text, NULL, 10);
     if (backlog)
         add_row(d, "backlog", backlog >= BACKLOG_WANTED ? "on" : "soft",
-                "sysctl net.core.somaxconn=4096", "%" PRIu64 " connections may wait to be taken",
-                backlog);
+                "sysctl net.core.somaxconn=4096", "%ju connections may wait to be taken", backlog);
 }
 
 /* What a fault in the server would open. */

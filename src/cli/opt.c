@@ -2,7 +2,6 @@
 #include "opt.h"
 #include "parse.h"
 #include <base/base.h>
-#include <inttypes.h>
 
 /* How many letters to add, drop, change or swap; words longer than a row are far from everything.
  */
@@ -121,12 +120,12 @@ static int store_number(const opt_def *d, const char *value, uint64_t *out, cay_
                         kinds[d->kind].form);
     if (v < d->min)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
-                            "--%s %s is too little; the least is %" PRIu64 "%s", name.word, value,
-                            d->min, unit);
+                            "--%s %s is too little; the least is %ju%s", name.word, value, d->min,
+                            unit);
     if (d->max && v > d->max && v != CAY_UNLIMITED)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
-                            "--%s %s is too much; the most is %" PRIu64 "%s", name.word, value,
-                            d->max, unit);
+                            "--%s %s is too much; the most is %ju%s", name.word, value, d->max,
+                            unit);
     *out = v;
     return 0;
 }

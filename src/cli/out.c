@@ -71,10 +71,23 @@ void out_data(int fd, const void *data, size_t len)
     write_to(fd, CAY_OR(b.data, ""), b.len);
 }
 
-void out_safe(const char *s)
+void out_safe(const char *fmt, ...)
 {
-    CAY_AUTOBUF b = CAY__BUF(strlen(s) * 4 + 8);
-    cay__buf_safe(&b, s, strlen(s), false);
+    CAY_AUTOBUF b = CAY__BUF(256u << 20);
+    char number[24];
+    const char *text;
+    va_list ap;
+    va_start(ap, fmt);
+    while (*fmt) {
+        size_t n = strcspn(fmt, "%");
+        cay__buf_add(&b, fmt, n);
+        fmt += n;
+        if (!*fmt)
+            break;
+        fmt = out_argument(fmt, &ap, number, &text);
+        cay__buf_safe(&b, text, strlen(text), false);
+    }
+    va_end(ap);
     out_write(CAY_OR(b.data, ""), b.len);
 }
 
@@ -200,16 +213,8 @@ void out_table_open(out_table *t, const char *titles)
 
 void out_cell(out_table *t, out_style style, const char *text)
 {
-    if (t->nrows == t->cap) {
-        if (t->cap)
-            t->cap = t->cap * 2;
-        else
-            t->cap = 64;
-        t->cells = realloc(t->cells, t->cap * sizeof *t->cells);
-        t->style = realloc(t->style, t->cap * sizeof *t->style);
-        if (!t->cells || !t->style)
-            abort();
-    }
+    CAY_GROW(t->cells, t->nrows);
+    CAY_GROW(t->style, t->nrows);
     cay__buf b = CAY__BUF(strlen(text) * 4 + 8);
     cay__buf_safe(&b, text, strlen(text), false);
     t->cells[t->nrows] = CAY_OR(b.data, cay__strdup(""));

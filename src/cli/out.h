@@ -20,8 +20,9 @@ void out_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *out_argument(const char *fmt, va_list *ap, char number[24], const char **text);
 /* Data from a sandbox: as it is into a pipe or file, escaped on a terminal. Keeps newlines. */
 void out_data(int fd, const void *data, size_t len); /* 1 or 2 */
-/* Text of a sandbox inside a line of ours: always escaped. */
-void out_safe(const char *s);
+/* Texts of a sandbox inside a line of ours: they are always escaped. Its directives are those of
+ * out_argument(). */
+void out_safe(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 bool out_broken(void); /* nobody reads any more */
 /* A line on standard error, escaped, unless --quiet. */
 void out_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -56,7 +57,7 @@ typedef struct out_table {
     char *titles;
     const char *title[OUT_COLUMNS]; /* into titles */
     size_t columns;
-    size_t nrows, cap;
+    size_t nrows;
     char **cells;     /* escaped, nrows × columns */
     out_style *style; /* beside each cell */
 } out_table;

@@ -400,6 +400,6 @@ void pump_tell(const cay_exit *ex)
         if (!strcmp(row->reason, ex->reason))
             out_note("cay: %s", row->text);
     if (ex->lost_out || ex->lost_err)
-        out_note("cay: %llu bytes of output were lost: nobody read them in time",
-                 (unsigned long long)(ex->lost_out + ex->lost_err));
+        out_note("cay: %ju bytes of output were lost: nobody read them in time",
+                 (ex->lost_out + ex->lost_err));
 }

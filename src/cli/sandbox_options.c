@@ -105,18 +105,14 @@ const opt_def box_opt_defs[] = {
 
 void pairs_add(cli_pairs *p, const char *key, const char *value)
 {
-    p->v = realloc(p->v, (p->n + 2) * sizeof *p->v);
-    if (!p->v)
-        abort();
+    CAY_GROW(p->v, p->n + 1);
     p->v[p->n++] = (cay_pair){ key, value };
     p->v[p->n] = (cay_pair){ NULL, NULL };
 }
 
 static void add_owned(cli_pairs *p, char *s)
 {
-    p->owned = realloc(p->owned, (p->nowned + 1) * sizeof *p->owned);
-    if (!p->owned)
-        abort();
+    CAY_GROW(p->owned, p->nowned);
     p->owned[p->nowned++] = s;
 }
 
@@ -496,10 +492,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     c->labels = s->labels.v;
     for (size_t i = 0; i < o->require.n; i++)
         s->require[i] = o->require.v[i];
-    if (o->require.n)
-        c->isolation.require = s->require;
-    else
-        c->isolation.require = NULL;
+    c->isolation.require = CAY_IF(o->require.n, s->require);
     return 0;
 }
 
@@ -532,21 +525,15 @@ void box_spec_look(const box_spec *s)
 
 void box_spec_tell(box_spec *s)
 {
-    if (s->create.files.ngrants)
-        s->had = cay__alloc(s->create.files.ngrants * sizeof *s->had);
-    else
-        s->had = NULL;
+    s->had = cay__alloc(s->create.files.ngrants * sizeof *s->had);
     if (s->create.provider && !strcmp(s->create.provider, "local"))
         out_note("cay: isolation none: commands run as you, with all your rights");
     CAY_EACH_OF(grant, s->grants, s->create.files.ngrants)
         if (grant->rw)
             out_note("cay: %s is writable from inside at %s", grant->source, grant->target);
-    for (size_t i = 0; i < s->create.files.ngrants; i++) {
+    for (size_t i = 0; i < s->create.files.ngrants; i++)
         if (s->grants[i].rw)
             s->had[i] = guarded_there(s->grants[i].source);
-        else
-            s->had[i] = 0;
-    }
 }
 
 void box_limits_tell(const cay_limits *asked, const cay_wall *layers, size_t n)

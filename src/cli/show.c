@@ -2,7 +2,6 @@
 #include "show.h"
 #include "cli.h"
 #include <base/base.h>
-#include <inttypes.h>
 
 out_style show_state_style(cay_state s)
 {
@@ -34,18 +33,18 @@ void show_walls(const cay_wall *layers, size_t n)
             style = OUT_BAD;
         bool why = l->why && *l->why;
         out_fmt("  %s", out_on(1, style));
-        out_safe(l->state); /* another server's word may stand here */
+        out_safe("%s", l->state); /* another server's word may stand here */
         out_fmt("%*s%s ", (int)CAY_MAX(4 - (int)strlen(l->state), 0), "", out_off(1));
-        out_safe(l->name);
+        out_safe("%s", l->name);
         if (why) {
             out_fmt("%*s", room + 2 - (int)strlen(l->name), "");
-            out_safe(l->why);
+            out_safe("%s", l->why);
         }
         out_str("\n");
         if (!on && l->remedy && *l->remedy && strcmp(l->remedy, said)) {
             said = l->remedy;
             out_fmt("       %*s  %s→ ", room, "", out_on(1, OUT_DIM));
-            out_safe(l->remedy);
+            out_safe("%s", l->remedy);
             out_fmt("%s\n", out_off(1));
         }
     }
@@ -169,8 +168,7 @@ static void print_field(const char *name, const char *value)
     if (!value || !*value)
         return;
     out_fmt("%s%-10s%s ", out_on(1, OUT_DIM), name, out_off(1));
-    out_safe(value);
-    out_str("\n");
+    out_safe("%s\n", value);
 }
 
 static void limits_text(const cay_limits *l)
@@ -181,12 +179,11 @@ static void limits_text(const cay_limits *l)
     if (l->cpu_milli == CAY_UNLIMITED)
         cay__buf_str(&b, ", cpus unlimited");
     else
-        cay__buf_fmt(&b, ", cpus %" PRIu64 ".%02" PRIu64, l->cpu_milli / 1000,
-                     l->cpu_milli % 1000 / 10);
+        cay__buf_fmt(&b, ", cpus %ju.%02ju", l->cpu_milli / 1000, l->cpu_milli % 1000 / 10);
     if (l->pids == CAY_UNLIMITED)
         cay__buf_str(&b, ", pids unlimited");
     else
-        cay__buf_fmt(&b, ", pids %" PRIu64, l->pids);
+        cay__buf_fmt(&b, ", pids %ju", l->pids);
     print_field("limits", b.data);
 }
 
@@ -204,11 +201,8 @@ void show_info_text(const cay_info *i)
     print_field("name", i->name);
     out_fmt("%s%-10s%s %s%s%s", out_on(1, OUT_DIM), "state", out_off(1),
             out_on(1, show_state_style(i->state)), cay_state_name(i->state), out_off(1));
-    if (i->reason && *i->reason) {
-        out_str(" (");
-        out_safe(i->reason);
-        out_str(")");
-    }
+    if (i->reason && *i->reason)
+        out_safe(" (%s)", i->reason);
     out_str("\n");
     print_field("isolation", show_wall(i));
     print_field("provider", i->provider);

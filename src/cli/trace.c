@@ -74,20 +74,6 @@ static int each_line(const char *path, int (*fn)(void *arg, const line *l), void
     return rc;
 }
 
-static void *grow_array(void *v, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return v;
-    if (*cap)
-        *cap = *cap * 2;
-    else
-        *cap = 64;
-    void *p = realloc(v, *cap * size);
-    if (!p)
-        abort();
-    return p;
-}
-
 /* The last ones first: lines of a trace stand close to each other. */
 static trace_one *one_of(traces *t, const char *id)
 {
@@ -96,7 +82,7 @@ static trace_one *one_of(traces *t, const char *id)
             return &t->v[i];
     if (t->n == TRACES_MAX)
         return NULL;
-    t->v = grow_array(t->v, t->n, &t->cap, sizeof *t->v);
+    CAY_GROW(t->v, t->n);
     t->v[t->n] = (trace_one){ .from_us = INT64_MAX };
     memcpy(t->v[t->n].id, id, sizeof t->v[t->n].id);
     return &t->v[t->n++];
@@ -189,7 +175,7 @@ static int on_tree_line(void *arg, const line *l)
         t->left_out++;
         return 0;
     }
-    t->v = grow_array(t->v, t->n, &t->cap, sizeof *t->v);
+    CAY_GROW(t->v, t->n);
     trace_span *s = &t->v[t->n];
     *s = (trace_span){
         .name = cay__strdup(cay__json_str(data, "name", cay__json_str(data, "type", ""))),

@@ -18,7 +18,7 @@ typedef struct trace_one {
 } trace_one;
 typedef struct traces {
     trace_one *v; /* as they begin in the file */
-    size_t n, cap;
+    size_t n;
 } traces;
 int traces_read(const char *path, traces *out, cay_err *err); /* CAY_EINVAL: there is none in it */
 void traces_free(traces *t);
@@ -36,7 +36,7 @@ typedef struct trace_span {
 typedef struct trace_tree {
     char id[33];
     trace_span *v; /* a span, then those below it, each by the time it began */
-    size_t n, cap, left_out;
+    size_t n, left_out;
     int64_t from_us, to_us;
 } trace_tree;
 int trace_tree_read(const char *path, const char *id, trace_tree *out, cay_err *err);

@@ -28,14 +28,10 @@ static void clear_conversation(chat *c, int argc, char **argv)
 static void show_tokens(chat *c, int argc, char **argv)
 {
     const cay_tokens *t = &c->s.tokens, *l = &c->turn_tokens;
-    chat_text(c, OUT_PLAIN, "session   %llu in (%llu cached), %llu out, %llu request%s",
-              (unsigned long long)t->input, (unsigned long long)t->cached,
-              (unsigned long long)t->output, (unsigned long long)t->requests,
-              out_plural(t->requests, "s"));
-    chat_text(c, OUT_PLAIN, "last turn %llu in (%llu cached), %llu out, %llu request%s",
-              (unsigned long long)l->input, (unsigned long long)l->cached,
-              (unsigned long long)l->output, (unsigned long long)l->requests,
-              out_plural(l->requests, "s"));
+    chat_text(c, OUT_PLAIN, "session   %ju in (%ju cached), %ju out, %ju request%s", t->input,
+              t->cached, t->output, t->requests, out_plural(t->requests, "s"));
+    chat_text(c, OUT_PLAIN, "last turn %ju in (%ju cached), %ju out, %ju request%s", l->input,
+              l->cached, l->output, l->requests, out_plural(l->requests, "s"));
 }
 
 static const char *model_name(const json_t *m)
@@ -91,16 +87,8 @@ static void list_models(chat *c, int argc, char **argv)
 static void set_model(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    const char *name;
-    if (argc > 1 && !strcmp(argv[1], "use")) {
-        if (argc > 2)
-            name = argv[2];
-        else
-            name = NULL;
-    } else if (argc > 1)
-        name = argv[1];
-    else
-        name = NULL;
+    bool use = argc > 1 && !strcmp(argv[1], "use");
+    const char *name = CAY_IF(argc > 1 + use, argv[1 + use]);
     if (argc < 2 || (argc == 2 && !strcmp(argv[1], "list"))) {
         list_models(c, argc, argv);
         return;
@@ -195,11 +183,9 @@ static void undo_turn(chat *c, int argc, char **argv)
     }
     told_back(c, &done);
     free(c->note);
-    if (call)
-        c->note = cay__strdup("(I took back what your last tool call changed in files.)");
-    else
-        c->note = NULL;
+    c->note = NULL;
     if (call) {
+        c->note = cay__strdup("(I took back what your last tool call changed in files.)");
         chat_text(c, OUT_DIM, "files are as they were before the last tool call");
         return;
     }

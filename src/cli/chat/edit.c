@@ -49,7 +49,6 @@ static unsigned char on_interrupt(EditLine *el, int c)
     e->interrupted = li->lastchar == li->buffer && !e->above.len;
     clear_line(el);
     cay__buf_clear(&e->above);
-    e->above = (cay__buf)CAY__BUF(LINE_MOST);
     if (e->interrupted)
         return CC_NEWLINE;
     return CC_REFRESH;
@@ -347,7 +346,6 @@ static char *show_prompt(EditLine *el)
 {
     edit *e = edit_of(el);
     cay__buf_clear(&e->prompt);
-    e->prompt = (cay__buf)CAY__BUF(4096);
     if (e->above.len)
         cay__buf_str(&e->prompt, "… ");
     else
@@ -382,9 +380,8 @@ edit *edit_open(const edit_spec *spec)
     e->spec = *spec;
     if (spec->history)
         e->spec.history = cay__strdup(spec->history);
-    else
-        e->spec.history = NULL;
     e->above = (cay__buf)CAY__BUF(LINE_MOST);
+    e->prompt = (cay__buf)CAY__BUF(4096);
     if (!isatty(0) || !isatty(1))
         return e;
     e->el = el_init("cay", stdin, stdout, stderr);
@@ -447,10 +444,7 @@ static ssize_t next_line(edit *e, char **out)
         const char *s = el_gets(e->el, &n);
         cay__fd_write_all(1, PASTE_OFF, sizeof PASTE_OFF - 1);
         sigaction(SIGWINCH, &old, NULL);
-        if (s && n > 0)
-            *out = strndup(s, (size_t)n);
-        else
-            *out = NULL;
+        *out = CAY_IF(s && n > 0, strndup(s, (size_t)n));
         if (*out)
             return n;
         return -1;
@@ -489,7 +483,6 @@ edit_end edit_read(edit *e, char **text)
             return EDIT_END;
         *text = cay__strdup(e->above.data);
         cay__buf_clear(&e->above);
-        e->above = (cay__buf)CAY__BUF(LINE_MOST);
         record_history(e, *text);
         return EDIT_LINE;
     }

@@ -31,11 +31,7 @@ static void entries_clear(entries *e)
 
 static void add_entry(entries *e, entry one)
 {
-    if (!(e->n & (e->n - 1))) { /* room doubles */
-        e->v = realloc(e->v, (e->n ? 2 * e->n : 1) * sizeof *e->v);
-        if (!e->v)
-            abort();
-    }
+    CAY_GROW(e->v, e->n);
     e->v[e->n++] = one;
 }
 
@@ -128,10 +124,7 @@ static int put_blob(keep *k, const void *data, size_t len, int64_t *blob, cay_er
     sqlite3_stmt *s = NULL;
     CAY_TRY(store_prepare(k->db, "INSERT INTO blobs(data) VALUES(?1)", NULL, 0, &s, err));
     sqlite3_bind_blob(s, 1, len ? data : "", (int)len, SQLITE_STATIC);
-    int rc = 0;
-    if (sqlite3_step(s) != SQLITE_DONE)
-        rc = store_fail(k->db, err);
-    sqlite3_finalize(s);
+    int rc = store_step(k->db, s, err);
     *blob = sqlite3_last_insert_rowid(k->db);
     return rc;
 }
@@ -175,11 +168,7 @@ static int put_entry(keep *k, int64_t point, const entry *e, cay_err *err)
     sqlite3_bind_int64(s, 5, (int64_t)e->size);
     sqlite3_bind_int64(s, 6, e->mtime_ns);
     e->blob ? sqlite3_bind_int64(s, 7, e->blob) : sqlite3_bind_null(s, 7);
-    int rc = 0;
-    if (sqlite3_step(s) != SQLITE_DONE)
-        rc = store_fail(k->db, err);
-    sqlite3_finalize(s);
-    return rc;
+    return store_step(k->db, s, err);
 }
 
 static int take_files(keep *k, uint64_t turn, cay_err *err)
@@ -191,8 +180,7 @@ static int take_files(keep *k, uint64_t turn, cay_err *err)
     CAY_TRY(list_changes(k, &now, err));
     if (last)
         CAY_TRY(load_point(k, last, &before, err));
-    if (sqlite3_exec(k->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return store_fail(k->db, err);
+    CAY_TRY(store_begin(k->db, err));
     int rc = store_do(k->db, "INSERT INTO points(session, turn) VALUES(?1, ?2)", k->session,
                       (int64_t)turn, err);
     int64_t point = sqlite3_last_insert_rowid(k->db);
@@ -201,11 +189,7 @@ static int take_files(keep *k, uint64_t turn, cay_err *err)
         if (rc == 0)
             rc = put_entry(k, point, &now.v[i], err);
     }
-    if (rc == 0 && sqlite3_exec(k->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        rc = store_fail(k->db, err);
-    if (rc < 0)
-        sqlite3_exec(k->db, "ROLLBACK", NULL, NULL, NULL);
-    return rc;
+    return store_end(k->db, rc, err);
 }
 
 static int take_snapshot(keep *k, uint64_t turn, cay_err *err)
@@ -218,12 +202,8 @@ static int take_snapshot(keep *k, uint64_t turn, cay_err *err)
                            k->session, (int64_t)turn, &s, err);
     if (rc == 0) {
         sqlite3_bind_text(s, 3, snap->id, -1, SQLITE_STATIC);
-        if (sqlite3_step(s) == SQLITE_DONE)
-            rc = 0;
-        else
-            rc = store_fail(k->db, err);
+        rc = store_step(k->db, s, err);
     }
-    sqlite3_finalize(s);
     cay_snapshot_free(snap);
     return rc;
 }

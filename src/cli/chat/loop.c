@@ -13,8 +13,7 @@ static void show_splash(chat *c)
     else
         chat_text(c, OUT_DIM, "sandbox %s; /help explains", c->s.sandbox);
     if (c->s.turns)
-        chat_text(c, OUT_DIM, "%llu turn%s so far", (unsigned long long)c->s.turns,
-                  out_plural(c->s.turns, "s"));
+        chat_text(c, OUT_DIM, "%ju turn%s so far", c->s.turns, out_plural(c->s.turns, "s"));
 }
 
 static void dispatch_line(chat *c, char *line)

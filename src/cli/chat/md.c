@@ -73,15 +73,7 @@ size_t md_columns(const char *s, size_t n)
 
 static void add_line(md_doc *d, char *line)
 {
-    if (d->n == d->cap) {
-        if (d->cap)
-            d->cap = 2 * d->cap;
-        else
-            d->cap = 16;
-        d->line = realloc(d->line, d->cap * sizeof *d->line);
-        if (!d->line)
-            abort();
-    }
+    CAY_GROW(d->line, d->n);
     d->line[d->n++] = line;
 }
 
@@ -155,7 +147,6 @@ static void end_line(layout *l, cay__buf *b, unsigned style)
         put_sgr(b, l, 0);
     add_line(l->out, cay__strdup(CAY_OR(b->data, "")));
     cay__buf_clear(b);
-    b->max = TEXT;
 }
 
 /* How much of s goes into `room` columns: to a blank where there is one, all the same where there
@@ -206,7 +197,6 @@ static void flush_text(layout *l)
     if (l->text.len)
         wrap_text(l, l->text.data, l->text.len, l->code);
     cay__buf_clear(&l->text);
-    l->text.max = TEXT;
 }
 
 static void add_blank_line(layout *l)
@@ -220,13 +210,10 @@ static void add_blank_line(layout *l)
 
 static void keep_cell(layout *l, MD_ALIGN align)
 {
-    l->cells = realloc(l->cells, (l->ncells + 1) * sizeof *l->cells);
-    if (!l->cells)
-        abort();
+    CAY_GROW(l->cells, l->ncells);
     l->cells[l->ncells++] = (cell){ cay__strdup(CAY_OR(l->text.data, "")),
                                     md_columns(CAY_OR(l->text.data, ""), l->text.len), align };
     cay__buf_clear(&l->text);
-    l->text.max = TEXT;
 }
 
 /* How wide each column is: as wide as it wants, or the widest give way. False: there is no room for

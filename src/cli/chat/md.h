@@ -17,7 +17,7 @@
 
 typedef struct md_doc {
     char **line; /* without a newline */
-    size_t n, cap;
+    size_t n;
 } md_doc;
 void md_lines(const char *text, size_t n, size_t width, bool colour, md_doc *out); /* adds to out */
 void md_clear(md_doc *d);

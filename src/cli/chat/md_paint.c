@@ -80,7 +80,6 @@ static void finish_block(md_paint *p, size_t n)
     p->before = p->before || p->shown.n;
     md_clear(&p->shown);
     cay__buf_clear(&p->text);
-    p->text = (cay__buf)CAY__BUF(TEXT_MOST);
     cay__buf_str(&p->text, rest);
 }
 
@@ -134,7 +133,6 @@ static void cut_long(md_paint *p)
         return;
     CAY_AUTOFREE char *rest = cay__strdup(p->text.data);
     cay__buf_clear(&p->text);
-    p->text = (cay__buf)CAY__BUF(TEXT_MOST);
     cay__buf_str(&p->text, again);
     cay__buf_str(&p->text, rest);
     p->before = false; /* no empty line in the middle of it */

@@ -125,10 +125,7 @@ static int make_sandbox(chat *c, cay_err *err)
     bool native = !spec.provider || !strcmp(spec.provider, "native");
     snprintf(name, sizeof name, "chat-%s", c->s.name);
     spec.name = CAY_OR(spec.name, name);
-    if (native && *c->s.dir)
-        spec.from.directory = c->s.dir;
-    else
-        spec.from.directory = NULL;
+    spec.from.directory = CAY_IF(native && *c->s.dir, c->s.dir);
     c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir &&
                 !spec.process.workdir && !spec.options;
     const cay_pair here[] = { { "root_dir", c->s.dir }, { NULL, NULL } };

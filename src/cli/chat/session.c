@@ -83,9 +83,9 @@ void chat_session(chat *c, int argc, char **argv)
     } else if (!strcmp(verb, "list")) {
         rc = chat_list(c->db, c->s.name, false, &err);
     } else if (!strcmp(verb, "current")) {
-        chat_text(c, OUT_PLAIN, "session %s: %llu turn%s, agent %s, model %s, sandbox %s%s%s",
-                  c->s.name, (unsigned long long)c->s.turns, out_plural(c->s.turns, "s"),
-                  c->s.agent, c->s.model, c->s.sandbox, *c->s.dir ? " on " : "", c->s.dir);
+        chat_text(c, OUT_PLAIN, "session %s: %ju turn%s, agent %s, model %s, sandbox %s%s%s",
+                  c->s.name, c->s.turns, out_plural(c->s.turns, "s"), c->s.agent, c->s.model,
+                  c->s.sandbox, *c->s.dir ? " on " : "", c->s.dir);
     } else if (!strcmp(verb, "create") || !strcmp(verb, "connect") || !strcmp(verb, "load")) {
         store_session old = { 0 };
         bool create = !strcmp(verb, "create");
@@ -99,8 +99,8 @@ void chat_session(chat *c, int argc, char **argv)
             rc = chat_switch(c, name, create, &err);
         store_session_clear(&old);
         if (rc == 0)
-            chat_text(c, OUT_DIM, "session %s, %llu turn%s", c->s.name,
-                      (unsigned long long)c->s.turns, out_plural(c->s.turns, "s"));
+            chat_text(c, OUT_DIM, "session %s, %ju turn%s", c->s.name, c->s.turns,
+                      out_plural(c->s.turns, "s"));
         c->quit = c->quit || !c->talk; /* the one before was left already */
     } else if (!strcmp(verb, "delete")) {
         if (!strcmp(name, c->s.name))

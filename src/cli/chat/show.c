@@ -151,9 +151,7 @@ void chat_calls_clear(chat *c)
 static void note_call(chat *c, const json_t *item)
 {
     bool custom = json_object_get(item, "input") != NULL;
-    c->calls = realloc(c->calls, (c->ncalls + 1) * sizeof *c->calls);
-    if (!c->calls)
-        abort();
+    CAY_GROW(c->calls, c->ncalls);
     c->calls[c->ncalls++] =
         (chat_call){ .id = cay__strdup(cay__json_str(item, "call_id", "")),
                      .tool = cay__strdup(cay__json_str(item, "name", "")),

@@ -41,14 +41,40 @@ int store_prepare(sqlite3 *db, const char *sql, const char *text, int64_t number
     return 0;
 }
 
-int store_do(sqlite3 *db, const char *sql, const char *text, int64_t number, cay_err *err)
+int store_step(sqlite3 *db, sqlite3_stmt *s, cay_err *err)
 {
-    sqlite3_stmt *s = NULL;
-    CAY_TRY(store_prepare(db, sql, text, number, &s, err));
     int rc = 0;
     if (sqlite3_step(s) != SQLITE_DONE)
         rc = store_fail(db, err);
     sqlite3_finalize(s);
+    return rc;
+}
+
+int store_do(sqlite3 *db, const char *sql, const char *text, int64_t number, cay_err *err)
+{
+    sqlite3_stmt *s = NULL;
+    CAY_TRY(store_prepare(db, sql, text, number, &s, err));
+    return store_step(db, s, err);
+}
+
+static int run_sql(sqlite3 *db, const char *sql, cay_err *err)
+{
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    return store_fail(db, err);
+}
+
+int store_begin(sqlite3 *db, cay_err *err)
+{
+    return run_sql(db, "BEGIN IMMEDIATE", err);
+}
+
+int store_end(sqlite3 *db, int rc, cay_err *err)
+{
+    if (rc == 0)
+        rc = run_sql(db, "COMMIT", err);
+    if (rc < 0)
+        sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
 
@@ -82,10 +108,10 @@ int store_open(const char *path, sqlite3 **out, cay_err *err)
         v = read_version(db);
     if (rc == 0 && v > SCHEMA)
         rc = cay_fail(err, CAY_ENOTSUP, "%.200s was written by a newer cay", path);
-    if (rc == 0 && v < 1 && sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK)
-        rc = store_fail(db, err);
-    if (rc == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        rc = store_fail(db, err);
+    if (rc == 0 && v < 1)
+        rc = run_sql(db, schema, err);
+    if (rc == 0)
+        rc = run_sql(db, "COMMIT", err);
     if (rc < 0)
         sqlite3_close(db);
     else
@@ -136,11 +162,7 @@ int store_put(sqlite3 *db, const store_session *s, cay_err *err)
         sqlite3_bind_text(st, (int)i + 1, CAY_OR(texts[i], ""), -1, SQLITE_STATIC);
     for (size_t i = 0; i < CAY_LEN(numbers); i++)
         sqlite3_bind_int64(st, (int)(i + 1 + CAY_LEN(texts)), numbers[i]);
-    int rc = 0;
-    if (sqlite3_step(st) != SQLITE_DONE)
-        rc = store_fail(db, err);
-    sqlite3_finalize(st);
-    return rc;
+    return store_step(db, st, err);
 }
 
 static char *copy_column(sqlite3_stmt *st, int i)
@@ -207,8 +229,7 @@ static int run_statements(sqlite3 *db, const char *const *sql, size_t n, const c
                           const char *other, cay_err *err)
 {
     int rc = 0;
-    if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        rc = store_fail(db, err);
+    CAY_TRY(store_begin(db, err));
     for (size_t i = 0; rc == 0 && i < n; i++) {
         sqlite3_stmt *st = NULL;
         rc = store_prepare(db, sql[i], name, 0, &st, err);
@@ -223,11 +244,7 @@ static int run_statements(sqlite3 *db, const char *const *sql, size_t n, const c
         }
         sqlite3_finalize(st);
     }
-    if (rc == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        rc = store_fail(db, err);
-    if (rc < 0)
-        sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-    return rc;
+    return store_end(db, rc, err);
 }
 
 int store_rename(sqlite3 *db, const char *from, const char *to, cay_err *err)
@@ -376,14 +393,8 @@ static int talk_append(void *self, const char *items, cay_err *err)
     CAY_AUTOJSON *new = NULL;
     CAY_TRY(cay__json_any("new items", items, &new, err));
     answer_calls(new);
-    if (sqlite3_exec(t->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return store_fail(t->db, err);
-    int rc = insert_items(t, new, err);
-    if (rc == 0 && sqlite3_exec(t->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        rc = store_fail(t->db, err);
-    if (rc < 0)
-        sqlite3_exec(t->db, "ROLLBACK", NULL, NULL, NULL);
-    return rc;
+    CAY_TRY(store_begin(t->db, err));
+    return store_end(t->db, insert_items(t, new, err), err);
 }
 
 static int talk_clear(void *self, cay_err *err)

@@ -44,5 +44,9 @@ int store_forget(sqlite3 *db, const char *session, uint64_t from_turn,
 /* Statements of neighbours (keep.c). sql has ?1 for text, ?2 for a number where they are used. */
 int store_prepare(sqlite3 *db, const char *sql, const char *text, int64_t number,
                   sqlite3_stmt **out, cay_err *err);
+int store_step(sqlite3 *db, sqlite3_stmt *s, cay_err *err); /* to its end; s is gone then */
+/* A transaction; the end rolls it back unless rc is 0, and returns rc or why that failed. */
+int store_begin(sqlite3 *db, cay_err *err);
+int store_end(sqlite3 *db, int rc, cay_err *err);
 int store_do(sqlite3 *db, const char *sql, const char *text, int64_t number, cay_err *err);
 int store_fail(sqlite3 *db, cay_err *err);

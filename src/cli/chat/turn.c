@@ -209,7 +209,7 @@ static void tell_cost(chat *c, int64_t ms)
     const uint64_t n[2] = { t->input, t->output };
     char *const to[2] = { in, out };
     for (size_t i = 0; i < 2; i++)
-        n[i] < 10000 ? snprintf(to[i], sizeof in, "%llu", (unsigned long long)n[i])
+        n[i] < 10000 ? snprintf(to[i], sizeof in, "%ju", n[i])
                      : snprintf(to[i], sizeof in, "%.1fk", (double)n[i] / 1000);
     chat_quiet_lines(c);
     out_str("\n");
