@@ -2,9 +2,9 @@
 #include "dial.h"
 #include "http.h"
 #include <base/base.h>
+#include <poll.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -3,7 +3,6 @@
 #include <server/dialect/e2b/builder.h>
 #include <base/base.h>
 #include <cay/build.h>
-#include <cay/jobs.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,7 +4,6 @@
 #include <cay/access.h>
 #include <cay/build.h>
 #include <cay/jobs.h>
-#include <cay/snapshot.h>
 #include <cay/pool.h>
 #include <poll.h>
 #include <pthread.h>

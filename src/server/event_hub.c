@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "event_hub.h"
 #include <base/base.h>
-#include <base/json.h>
-#include <cay/access.h>
 #include <cay/snapshot.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 
 enum {

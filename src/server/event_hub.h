@@ -2,7 +2,6 @@
 /* server/event_hub.h - the ring of the last events, and those who wait for the next one. */
 #pragma once
 #include "events.h"
-#include <pthread.h>
 
 enum { CAY__HUB_KEPT = 4096 };
 

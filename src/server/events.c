@@ -40,41 +40,40 @@ static bool is_event_wanted(const listener *l, const cay__hub_event *e)
 typedef struct turn {
     listener *l;
     cay__buf *out;
-    size_t from;
 } turn;
+
+/* Of our own the number is that of the last one before them. */
+static void put_event(const listener *l, uint64_t number, const char *kind, const char *json,
+                      size_t len, cay__buf *out)
+{
+    char id[48];
+    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub), (unsigned long long)number);
+    cay__sse_event(out, id, kind, json, len);
+}
 
 static bool on_heard_event(const cay__hub_event *e, void *arg)
 {
     turn *t = arg;
-    char id[48];
-    if (t->out->len - t->from > TURN)
+    if (t->out->len > TURN)
         return false;
-    if (e->len && is_event_wanted(t->l, e)) {
-        snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(t->l->hub),
-                 (unsigned long long)e->number);
-        cay__sse_event(t->out, id, e->kind, e->json, e->len);
-    }
+    if (e->len && is_event_wanted(t->l, e))
+        put_event(t->l, e->number, e->kind, e->json, e->len, t->out);
     return true;
 }
 
 static void tell_lost(const listener *l, uint64_t n, cay__buf *out)
 {
-    char id[48], json[96];
-    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub),
-             (unsigned long long)(l->ear.cursor - 1));
+    char json[96];
     int len = snprintf(json, sizeof json, "{\"kind\":\"lost\",\"reason\":\"%s\",\"code\":%llu}",
                        n ? "slow" : "unknown_id", (unsigned long long)n);
-    cay__sse_event(out, id, "lost", json, (size_t)len);
+    put_event(l, l->ear.cursor - 1, "lost", json, (size_t)len, out);
 }
 
 /* From here on it is as it happens. */
 static void tell_now(listener *l, cay__buf *out)
 {
     static const char json[] = "{\"kind\":\"now\"}";
-    char id[48];
-    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub),
-             (unsigned long long)(l->ear.cursor - 1));
-    cay__sse_event(out, id, "now", json, sizeof json - 1);
+    put_event(l, l->ear.cursor - 1, "now", json, sizeof json - 1, out);
     l->now = 0;
 }
 
@@ -82,14 +81,11 @@ static int listener_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     listener *l = p->self;
     uint64_t missed;
-    turn t = { l, out, out->len };
     if (l->lost)
         tell_lost(l, 0, out);
     l->lost = false;
     CAY_AUTOBUF news = CAY__BUF(1u << 20);
-    t.out = &news;
-    t.from = 0;
-    cay__hub_hear(l->hub, &l->ear, &missed, on_heard_event, &t);
+    cay__hub_hear(l->hub, &l->ear, &missed, on_heard_event, &(turn){ l, &news });
     if (missed && !l->now)
         tell_lost(l, missed, out);
     cay__buf_add(out, CAY_OR(news.data, ""), news.len);
@@ -121,6 +117,19 @@ static int go_on(listener *l, const char *after, cay_err *err)
     return 0;
 }
 
+/* l: what begins with it is the pump's own. */
+static int reply_heard(cay__req *r, listener *l,
+                       int (*pull)(cay__pump *p, unsigned ready, cay__buf *out),
+                       void (*close)(cay__pump *p))
+{
+    return cay__reply_pump(r, 200, "text/event-stream",
+                           &(cay__pump){ .fd = { l->ear.bell, -1, -1 },
+                                         .beat_ms = BEAT_MS,
+                                         .self = l,
+                                         .pull = pull,
+                                         .close = close });
+}
+
 int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
 {
     listener *l = cay__alloc(sizeof *l);
@@ -150,13 +159,7 @@ int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
     }
     if (l->ear.cursor || l->lost || l->now)
         cay__hub_ring(&l->ear);
-    cay__reply_field(r, "Cache-Control", "no-store");
-    return cay__reply_pump(r, 200, "text/event-stream",
-                           &(cay__pump){ .fd = { l->ear.bell, -1, -1 },
-                                         .beat_ms = BEAT_MS,
-                                         .self = l,
-                                         .pull = listener_pull,
-                                         .close = listener_close });
+    return reply_heard(r, l, listener_pull, listener_close);
 }
 
 struct cay__net_follow {
@@ -218,7 +221,7 @@ static int follow_pull(cay__pump *p, unsigned ready, cay__buf *out)
         cay__buf_clear(&f->first);
     }
     CAY_AUTOBUF news = CAY__BUF(1u << 20);
-    cay__hub_hear(f->l.hub, &f->l.ear, &missed, tell_record, &(turn){ &f->l, &news, 0 });
+    cay__hub_hear(f->l.hub, &f->l.ear, &missed, tell_record, &(turn){ &f->l, &news });
     if (missed)
         cay__buf_str(out, "event: lost\ndata: {}\n\n");
     cay__buf_add(out, CAY_OR(news.data, ""), news.len);
@@ -244,11 +247,5 @@ static void follow_close(cay__pump *p)
 int cay__net_follow_reply(cay__net_follow *f)
 {
     cay__hub_ring(&f->l.ear);
-    cay__reply_field(f->r, "Cache-Control", "no-store");
-    return cay__reply_pump(f->r, 200, "text/event-stream",
-                           &(cay__pump){ .fd = { f->l.ear.bell, -1, -1 },
-                                         .beat_ms = BEAT_MS,
-                                         .self = f,
-                                         .pull = follow_pull,
-                                         .close = follow_close });
+    return reply_heard(f->r, &f->l, follow_pull, follow_close);
 }

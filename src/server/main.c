@@ -29,11 +29,6 @@ const cay__conf *cay__server_conf(const cay__server *s)
     return &s->conf;
 }
 
-cay_client *cay__server_service(const cay__server *s)
-{
-    return s->client;
-}
-
 const char *cay__server_domain(const cay__server *s)
 {
     return s->conf.domain;

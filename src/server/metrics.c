@@ -65,15 +65,15 @@ void cay__metrics_request(struct cay__metrics *m, const cay__dialect *d, const c
 }
 
 /* Paths and methods of our own tables: nothing in them needs an escape. */
-static void write_labels(cay__buf *b, const row *x)
+static void write_labels(cay__buf *b, const char *figure, const row *x)
 {
     const cay__route *route = x->route;
     const cay__dialect *d = x->dialect;
     if (route && d)
-        cay__buf_fmt(b, "dialect=\"%s\",method=\"%s\",route=\"%s%s\"", d->name, route->op->method,
-                     CAY_OR(d->base, ""), CAY_OR(route->op->path, "/*"));
+        cay__buf_fmt(b, "%s{dialect=\"%s\",method=\"%s\",route=\"%s%s\"", figure, d->name,
+                     route->op->method, CAY_OR(d->base, ""), CAY_OR(route->op->path, "/*"));
     else
-        cay__buf_str(b, "dialect=\"\",method=\"\",route=\"\"");
+        cay__buf_fmt(b, "%s{dialect=\"\",method=\"\",route=\"\"", figure);
 }
 
 static uint64_t sum_classes(const row *x)
@@ -89,16 +89,14 @@ static void print_times(const row *x, cay__buf *out)
     uint64_t sum = 0;
     for (size_t i = 0; i < BUCKETS; i++) {
         sum += x->buckets[i];
-        cay__buf_str(out, "cay_http_request_seconds_bucket{");
-        write_labels(out, x);
+        write_labels(out, "cay_http_request_seconds_bucket", x);
         cay__buf_fmt(out, ",le=\"%g\"} %" PRIu64 "\n", (double)bounds_us[i] / 1e6, sum);
     }
-    cay__buf_str(out, "cay_http_request_seconds_bucket{");
-    write_labels(out, x);
-    cay__buf_fmt(out, ",le=\"+Inf\"} %" PRIu64 "\ncay_http_request_seconds_sum{", sum_classes(x));
-    write_labels(out, x);
-    cay__buf_fmt(out, "} %.6f\ncay_http_request_seconds_count{", (double)x->us / 1e6);
-    write_labels(out, x);
+    write_labels(out, "cay_http_request_seconds_bucket", x);
+    cay__buf_fmt(out, ",le=\"+Inf\"} %" PRIu64 "\n", sum_classes(x));
+    write_labels(out, "cay_http_request_seconds_sum", x);
+    cay__buf_fmt(out, "} %.6f\n", (double)x->us / 1e6);
+    write_labels(out, "cay_http_request_seconds_count", x);
     cay__buf_fmt(out, "} %" PRIu64 "\n", sum_classes(x));
 }
 
@@ -109,8 +107,7 @@ void cay__metrics_print(const struct cay__metrics *m, cay__buf *out)
     CAY_EACH_OF(item, m->rows, ROWS)
         for (size_t k = 0; k < CLASSES; k++)
             if (item->classes[k]) {
-                cay__buf_str(out, "cay_http_requests_total{");
-                write_labels(out, item);
+                write_labels(out, "cay_http_requests_total", item);
                 cay__buf_fmt(out, ",status=\"%zuxx\"} %" PRIu64 "\n", k + 1,
                              (uint64_t)item->classes[k]);
             }
@@ -118,8 +115,7 @@ void cay__metrics_print(const struct cay__metrics *m, cay__buf *out)
                       "TYPE cay_http_response_bytes_total counter\n");
     CAY_EACH_OF(it, m->rows, ROWS)
         if (sum_classes(it)) {
-            cay__buf_str(out, "cay_http_response_bytes_total{");
-            write_labels(out, it);
+            write_labels(out, "cay_http_response_bytes_total", it);
             cay__buf_fmt(out, "} %" PRIu64 "\n", (uint64_t)it->bytes);
         }
     cay__buf_str(out, "# HELP cay_http_request_seconds From a request's head to the end of its "

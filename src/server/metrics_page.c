@@ -66,19 +66,21 @@ static int on_pool(const cay_pool *w, void *arg)
     return 0;
 }
 
-static void write_counter(cay__buf *b, const char *name, const char *help, uint64_t v)
+static void write_figure(cay__buf *b, const char *kind, const char *name, const char *help,
+                         uint64_t v)
 {
-    cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s counter\n%s %" PRIu64 "\n", name, help, name, name, v);
+    cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help, name, kind, name,
+                 v);
 }
 
 static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
 {
     uint64_t taken, missed;
     cay_pool_counts(r->client, &taken, &missed);
-    write_counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.",
-                  taken);
-    write_counter(b, "cay_warm_missed_total",
-                  "Sandboxes of a template with a pool that had to be made.", missed);
+    write_figure(b, "counter", "cay_warm_taken_total",
+                 "Sandboxes that were ready when they were asked for.", taken);
+    write_figure(b, "counter", "cay_warm_missed_total",
+                 "Sandboxes of a template with a pool that had to be made.", missed);
     cay__buf_str(
         b,
         "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
@@ -88,26 +90,19 @@ static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
     return cay_pool_list(r->client, &r->call, on_pool, &(pools){ b, true }, err);
 }
 
-static void write_gauge(cay__buf *b, const char *name, const char *help, uint64_t v)
-{
-    cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name, v);
-}
-
 static void put_process(cay__server *s, cay__buf *b)
 {
     char text[128];
     uint64_t pages = 0;
     if (cay__fd_read_file(-100 /* AT_FDCWD */, "/proc/self/statm", text, sizeof text) > 0)
         sscanf(text, "%*u %" SCNu64, &pages);
-    write_gauge(b, "process_resident_memory_bytes", "Memory of the server.",
-                pages * (uint64_t)sysconf(_SC_PAGESIZE));
-    write_gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
-    write_gauge(b, "cay_http_queue", "Requests that wait for a worker.",
-                cay__worker_pool_waiting(s->pool));
+    write_figure(b, "gauge", "process_resident_memory_bytes", "Memory of the server.",
+                 pages * (uint64_t)sysconf(_SC_PAGESIZE));
+    write_figure(b, "gauge", "cay_http_connections", "Connections that are open.", s->nconns);
+    write_figure(b, "gauge", "cay_http_queue", "Requests that wait for a worker.",
+                 cay__worker_pool_waiting(s->pool));
     if (s->tracing)
-        cay__buf_fmt(b,
-                     "# HELP cay_spans_lost_total Spans that could not be kept or sent.\n# TYPE "
-                     "cay_spans_lost_total counter\ncay_spans_lost_total %" PRIu64 "\n",
+        write_figure(b, "counter", "cay_spans_lost_total", "Spans that could not be kept or sent.",
                      cay__tracing_lost(s->tracing));
     cay__buf_fmt(b,
                  "# HELP cay_build_info What is running.\n# TYPE cay_build_info "

@@ -159,21 +159,19 @@ static int get_word(reader *r, const spot *at, const cay__field *f, const json_t
     return fail_value(r, at, "one of %s", list.data);
 }
 
-/* sigabbrev_np(3) is glibc's table of their names. */
-int cay__signal_parse(const json_t *j)
+/* "TERM", "SIGTERM", "15" or 15; -1 when it is none. sigabbrev_np(3) is glibc's table of their
+ * names. */
+static int parse_signal(const json_t *j)
 {
     const char *s = json_string_value(j);
-    uint64_t n;
-    if (json_is_integer(j)) {
-        if (json_integer_value(j) >= 0 && json_integer_value(j) < NSIG)
-            return (int)json_integer_value(j);
+    uint64_t n = 0;
+    bool number = json_is_integer(j) || (s && cay__str_to_u64(s, &n));
+    if (json_is_integer(j))
+        n = (uint64_t)json_integer_value(j);
+    if (number && n >= NSIG)
         return -1;
-    }
-    if (s && cay__str_to_u64(s, &n)) {
-        if (n < NSIG)
-            return (int)n;
-        return -1;
-    }
+    if (number)
+        return (int)n;
     if (s && !strncasecmp(s, "SIG", 3))
         s += 3;
     for (int i = 1; s && i < NSIG; i++)
@@ -326,7 +324,7 @@ static int get_field(reader *r, const spot *at, const cay__field *f, const json_
         *(const char **)out = ((const char *const *)f->more)[which];
         return 0;
     case CAY__F_SIGNAL:
-        *(int *)out = cay__signal_parse(j);
+        *(int *)out = parse_signal(j);
         if (*(int *)out < 0)
             return fail_value(r, at, "a signal's name or number, such as \"TERM\"");
         return 0;
@@ -404,8 +402,7 @@ static int read_answer(reader *r, const json_t *obj, const cay__shape *s, void *
         return CAY_EINVAL;
     if (s->use & CAY__F_SIZED)
         *(size_t *)out = s->size;
-    for (size_t i = 0; i < s->n; i++) {
-        const cay__field *f = &s->fields[i];
+    CAY_EACH_OF(f, s->fields, s->n) {
         const json_t *j = json_object_get(obj, f->name);
         if (!cay__field_seen(s, f, r->view))
             continue;

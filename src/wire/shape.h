@@ -134,7 +134,5 @@ bool cay__shape_utf8(const cay__shape *s, const void *obj);
 /* The schema of the shape itself; shapes inside are {"$ref": "#/components/schemas/NAME"}. */
 json_t *cay__shape_schema(const cay__shape *s);
 
-/* "TERM", "SIGTERM", "15" or 15; -1 when it is none. */
-int cay__signal_parse(const json_t *j);
 /* Whole UTF-8? */
 bool cay__utf8(const char *s, size_t n);

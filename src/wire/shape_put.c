@@ -300,11 +300,9 @@ static bool is_put(const cay__field *f, unsigned view, const void *obj)
 void cay__shape_put(cay__buf *b, const cay__shape *s, unsigned view, const void *obj)
 {
     cay__buf_str(b, "{");
-    for (size_t i = 0; i < s->n; i++) {
-        const cay__field *f = &s->fields[i];
+    CAY_EACH_OF(f, s->fields, s->n)
         if (cay__field_seen(s, f, view) && is_put(f, view, obj))
             put_field(b, f, view, obj);
-    }
     cay__buf_str(b, "}");
 }
 
@@ -431,8 +429,7 @@ static void add_encoded_member(json_t *props, const cay__field *f, const char *t
 json_t *cay__shape_schema(const cay__shape *s)
 {
     json_t *props = json_object(), *required = json_array();
-    for (size_t i = 0; i < s->n; i++) {
-        const cay__field *f = &s->fields[i];
+    CAY_EACH_OF(f, s->fields, s->n) {
         if (!cay__field_seen(s, f, CAY__F_IN | CAY__F_OUT | CAY__F_ADMIN | CAY__F_SECRET))
             continue; /* it does not travel */
         json_t *j = schema_of(f);

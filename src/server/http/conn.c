@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 enum { WORKING = EPOLLRDHUP | EPOLLONESHOT, LAST_MS = 100, NEW_MS = 2000 };
 
@@ -185,7 +184,8 @@ void cay__conn_next(cay__conn *c)
     }
 }
 
-void cay__conn_answered(cay__conn *c)
+/* All of the answer is in `out`, or a stream is ready. */
+static void send_answer(cay__conn *c)
 {
     if (c->stream) {
         c->state = CAY__CONN_STREAM;
@@ -210,7 +210,7 @@ void cay__conn_resume(cay__conn *c)
     if (c->state == CAY__CONN_STREAM)
         cay__stream_event(c, 0);
     else
-        cay__conn_answered(c);
+        send_answer(c);
 }
 
 void cay__conn_worked(cay__conn *c)
@@ -302,7 +302,7 @@ static void reject_overload(cay__conn *c)
     err.retry_after_ms = 1000;
     snprintf(err.detail, sizeof err.detail, "{\"queue\":%zu}", n);
     cay__route_fail(c->req, &err);
-    cay__conn_answered(c);
+    send_answer(c);
 }
 
 /* To a worker; or answered here, when it needs none. */
@@ -314,10 +314,10 @@ static void dispatch_request(cay__conn *c)
         r->reply->fields.len = 0;
         cay__route_find(r, &err);
         cay__route_fail(r, &err);
-        cay__conn_answered(c);
+        send_answer(c);
     } else if (r->route->op->flags & CAY__OP_LOOP) {
         cay__route_run(r);
-        cay__conn_answered(c);
+        send_answer(c);
     } else {
         c->state = CAY__CONN_WORK;
         c->parked = c->gone = false;
@@ -415,7 +415,7 @@ static void take_apart(cay__conn *c, const char *data, size_t n)
         else
             cay__conn_want(c, EPOLLIN);
     } else if (cay__io_pending(c) || c->stream || !c->keep) {
-        cay__conn_answered(c);
+        send_answer(c);
     } else {
         if (c->in.len &&
             !c->heading) /* counted from its first byte, however many follow one by one */
@@ -477,7 +477,7 @@ static void on_conn(cay__watch *w, uint32_t events)
         c->state = CAY__CONN_HEAD;
     }
     if (c->state == CAY__CONN_SEND)
-        cay__conn_answered(c);
+        send_answer(c);
     else if (c->state == CAY__CONN_STREAM)
         cay__stream_event(c, events);
     else

@@ -178,8 +178,6 @@ void cay__lane_wake(cay__lane *l);
 /* conn.c */
 void cay__lane_accept(cay__lane *l, cay__listener *via, int fd);
 void cay__conn_resume(cay__conn *c); /* on the lane: a worker gave it back */
-void cay__conn_answered(
-    cay__conn *c); /* on the lane: all of the answer is in `out`, or a stream is ready */
 void cay__conn_worked(cay__conn *c); /* on a worker: the handler is through */
 void cay__conn_next(cay__conn *c);   /* on the lane: the answer is out */
 void cay__conn_close(cay__conn *c);
@@ -207,7 +205,6 @@ bool cay__upstream_sweep(cay__lane *l, int64_t now); /* false: none is left */
 void cay__upstream_end(cay__lane *l);
 /* reply.c: false: it goes as it is */
 bool cay__gzip_wanted(const cay__head *h);
-bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out);
 /* route.c */
 cay__req *cay__req_new(cay__server *s);
 void cay__req_reset(cay__req *r);
@@ -234,7 +231,6 @@ void cay__stream_free(cay__conn *c);
 
 /* anew.c: with the sockets of the program before. */
 void cay__reexec_init(void);
-int cay__reexec_socket(size_t i);                   /* that of the i-th --listen, or -1 */
 int cay__reexec(const cay__server *s, char **argv); /* returns when it fails */
 /* once.c */
 int cay__once_begin(cay__req *r, const void *body, size_t len,

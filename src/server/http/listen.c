@@ -10,6 +10,22 @@
 
 enum { BACKLOG = 4096 };
 
+/* The path, not the file: whoever brings a new version puts another file there. */
+static char program[PATH_MAX];
+static int kept[CAY__LISTENERS];
+static size_t nkept;
+
+/* Of the program before: that of the i-th --listen, or -1. */
+static int reexec_socket(size_t i)
+{
+    int on = 0;
+    socklen_t len = sizeof on;
+    if (i >= nkept || getsockopt(kept[i], SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
+        return -1;
+    fcntl(kept[i], F_SETFD, FD_CLOEXEC);
+    return kept[i];
+}
+
 static void name_unix(const char *path, int fd, cay__listener *l)
 {
     l->local = l->plain = true;
@@ -22,7 +38,7 @@ static int open_unix(const cay__server *s, const char *path, cay__listener *l, c
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     struct stat st;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int old_fd = cay__reexec_socket(s->nlisteners);
+    int old_fd = reexec_socket(s->nlisteners);
     if (old_fd >= 0) {
         name_unix(path, old_fd, l);
         return 0;
@@ -125,7 +141,7 @@ static int take_apart(const char *addr, char *host, size_t cap, char *port, size
 
 static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err *err)
 {
-    int old_fd = cay__reexec_socket(s->nlisteners);
+    int old_fd = reexec_socket(s->nlisteners);
     if (old_fd >= 0) {
         CAY_TRY(name_tcp(s, old_fd, l, err));
         l->fd = old_fd;
@@ -196,11 +212,6 @@ void cay__listen_close(cay__server *s)
 
 #define FDS "CAY_SERVER_SOCKETS" /* by the order of --listen, blanks between */
 
-/* The path, not the file: whoever brings a new version puts another file there. */
-static char program[PATH_MAX];
-static int kept[CAY__LISTENERS];
-static size_t nkept;
-
 void cay__reexec_init(void)
 {
     const char *text = getenv(FDS);
@@ -213,16 +224,6 @@ void cay__reexec_init(void)
         kept[nkept++] = (int)fd;
     }
     unsetenv(FDS); /* what we start has no use for it */
-}
-
-int cay__reexec_socket(size_t i)
-{
-    int on = 0;
-    socklen_t len = sizeof on;
-    if (i >= nkept || getsockopt(kept[i], SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
-        return -1;
-    fcntl(kept[i], F_SETFD, FD_CLOEXEC);
-    return kept[i];
 }
 
 int cay__reexec(const cay__server *s, char **argv)

@@ -51,7 +51,7 @@ static size_t row_of(const cay_err *err)
     return (size_t)-CAY_ESYS;
 }
 
-int cay__status_of(const cay_err *err)
+static int status_of(const cay_err *err)
 {
     CAY_EACH(it, by_reason)
         if (cay_err_is(err, it->reason))
@@ -74,7 +74,7 @@ int cay__reply_problem(cay__req *r, const cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(8192);
     size_t row = row_of(err);
-    int status = cay__status_of(err);
+    int status = status_of(err);
     bool hide = row == (size_t)-CAY_ESYS; /* it may name paths of the host */
     const char *text = "the server's log tells more, under this request's id";
     if (!hide)

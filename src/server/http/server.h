@@ -97,9 +97,6 @@ typedef struct cay__conf {
     bool insecure;             /* plain HTTP beyond this machine was asked for by name */
 } cay__conf;
 const cay__conf *cay__server_conf(const cay__server *s);
-cay_client *cay__server_service(const cay__server *s);
-/* Runs fn(arg) on a worker soon; false when too much is waiting. */
-bool cay__server_later(cay__server *s, void (*fn)(void *arg), void *arg);
 
 typedef enum cay__scope {
     CAY__SCOPE_NOBODY = 0,
@@ -217,8 +214,6 @@ int cay__once_choose(cay__req *r, char *text, size_t len, cay_err *err);
  */
 void cay__req_about(cay__req *r, const char *object);
 
-/* The status of an error: by its reason word where that has one of its own, else by its code. */
-int cay__status_of(const cay_err *err);
 /* A problem document (RFC 9457): status, code, reason, whether a retry helps, the request's id. Of
  * CAY_ESYS the text stays in the log: it may name paths of the host. */
 int cay__reply_problem(cay__req *r, const cay_err *err);

@@ -13,12 +13,6 @@ enum { STACK = 256 << 10 };
 #endif
 enum { QUEUE = 1024, IDLE_S = 20, STAY = 2 };
 
-typedef struct job {
-    cay__conn *c; /* or */
-    void (*fn)(void *arg);
-    void *arg;
-} job;
-
 typedef struct cay__worker {
     struct cay__worker_pool *pool;
     pthread_mutex_t lock; /* of conn and the bell */
@@ -30,7 +24,7 @@ typedef struct cay__worker {
 struct cay__worker_pool {
     pthread_mutex_t lock;
     pthread_cond_t some, none;
-    job queue[QUEUE];
+    cay__conn *queue[QUEUE];
     size_t head, waiting;
     unsigned max, threads, idle;
     bool stop;
@@ -67,7 +61,7 @@ static void work_for(cay__worker *w, cay__conn *c)
 }
 
 /* False when nothing came for long, or the end did. */
-static bool next_job(struct cay__worker_pool *p, job *out)
+static bool next_job(struct cay__worker_pool *p, cay__conn **out)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -92,14 +86,11 @@ static void *run_worker(void *arg)
 {
     cay__worker *w = arg;
     struct cay__worker_pool *p = w->pool;
-    job j;
+    cay__conn *c;
     pthread_mutex_lock(&p->lock);
-    while (next_job(p, &j)) {
+    while (next_job(p, &c)) {
         pthread_mutex_unlock(&p->lock);
-        if (j.c)
-            work_for(w, j.c);
-        else
-            j.fn(j.arg);
+        work_for(w, c);
         pthread_mutex_lock(&p->lock);
     }
     w->alive = false;
@@ -128,29 +119,19 @@ static bool start_worker(struct cay__worker_pool *p)
     return w->alive;
 }
 
-static bool queue_job(struct cay__worker_pool *p, job j)
+bool cay__worker_pool_give(struct cay__worker_pool *p, cay__conn *c)
 {
     pthread_mutex_lock(&p->lock);
     bool room = p->waiting < QUEUE && !p->stop;
     if (room && p->waiting >= p->idle && p->threads < p->max && !start_worker(p) && !p->threads)
         room = false;
     if (room) {
-        p->queue[(p->head + p->waiting) % QUEUE] = j;
+        p->queue[(p->head + p->waiting) % QUEUE] = c;
         p->waiting++;
         pthread_cond_signal(&p->some);
     }
     pthread_mutex_unlock(&p->lock);
     return room;
-}
-
-bool cay__worker_pool_give(struct cay__worker_pool *p, cay__conn *c)
-{
-    return queue_job(p, (job){ .c = c });
-}
-
-bool cay__server_later(cay__server *s, void (*fn)(void *arg), void *arg)
-{
-    return queue_job(s->pool, (job){ .fn = fn, .arg = arg });
 }
 
 void cay__worker_pool_cancel(cay__worker *w, cay__conn *c)

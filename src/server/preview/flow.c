@@ -9,7 +9,6 @@
 #include <base/base.h>
 #include <net/chunk.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 enum {
     READ =

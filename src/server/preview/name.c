@@ -96,7 +96,8 @@ bool cay__cookie_get(const char *line, const char *name, char *out, size_t cap)
     return false;
 }
 
-bool cay__cookie_ours(const char *name, size_t n)
+/* Is that name, of n bytes, one of our own cookies? */
+static bool is_own_cookie(const char *name, size_t n)
 {
     static const char secure[] = "__Host-cay", plain[] = "cay_";
     if (n == sizeof secure - 1 && !strncasecmp(name, secure, n))
@@ -114,7 +115,7 @@ void cay__cookie_strip(const char *line, cay__buf *out)
     bool any = false;
     for (const char *p = skip_blanks(line); *p; p = skip_blanks(p)) {
         size_t n = strcspn(p, ";"), len = trim_length(p, n), eq = strcspn(p, "=;");
-        if (len && !cay__cookie_ours(p, trim_length(p, CAY_MIN(eq, len)))) {
+        if (len && !is_own_cookie(p, trim_length(p, CAY_MIN(eq, len)))) {
             cay__buf_str(out, any ? "; " : "");
             cay__buf_add(out, p, len);
             any = true;
@@ -128,7 +129,7 @@ bool cay__set_cookie(const char *value, cay__buf *out)
     const char *p = skip_blanks(value);
     size_t n = strcspn(p, ";"), len = trim_length(p, n);
     const char *eq = memchr(p, '=', len);
-    if (!eq || eq == p || cay__cookie_ours(p, trim_length(p, (size_t)(eq - p))))
+    if (!eq || eq == p || is_own_cookie(p, trim_length(p, (size_t)(eq - p))))
         return false;
     cay__buf_add(out, p, len);
     for (p += n; *p; p += n) {

@@ -2,7 +2,6 @@
 /* A request for a preview: which port of which sandbox, may it be seen, and on its way. */
 #include "preview.h"
 #include <base/base.h>
-#include <cay/access.h>
 #include <strings.h>
 
 enum { CONNECT_MS = 10000, TOKEN_MAX = 128 };

@@ -37,8 +37,6 @@ int cay__preview_path(const char *path, cay__preview_at *out);
 
 /* The value of a cookie in a Cookie line; false when it is not there or too long. */
 bool cay__cookie_get(const char *line, const char *name, char *out, size_t cap);
-/* Is that name, of n bytes, one of our own cookies? */
-bool cay__cookie_ours(const char *name, size_t n);
 /* The line without our cookies; nothing is added when none is left. */
 void cay__cookie_strip(const char *line, cay__buf *out);
 /* A Set-Cookie value that stays with the one host: without Domain. False: it is to be left out,

@@ -3,8 +3,6 @@
  * asked for it, with its Idempotency-Key. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/access.h>
-#include <cay/audit.h>
 
 enum { KEYS_MAX = 16 << 20 };
 

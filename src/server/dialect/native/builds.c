@@ -3,8 +3,6 @@
  * neither a client that leaves nor a server that ends loses one. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/build.h>
-#include <cay/policy.h>
 
 #define CONTEXT_MAX (4ull << 30)
 enum { LOOK_MS = 250, BEAT_MS = 15000, HOUR_MS = 3600000 };

@@ -2,8 +2,6 @@
 /* What changed between two points: sandboxes as they are now, and snapshots. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/snapshot.h>
-#include <cay/workspace.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 

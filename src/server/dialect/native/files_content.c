@@ -2,7 +2,6 @@
 /* The bytes of files, out and in: constant memory, whatever their size. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/workspace.h>
 #include <inttypes.h>
 #include <net/multipart.h>
 #include <server/http/limits.h>

@@ -2,7 +2,6 @@
 /* Changing files without their bytes: made, moved, removed, marked. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/patch.h>
 
 enum { XATTR_MAX = 65536 };
 

@@ -4,7 +4,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <base/fsop.h>
-#include <inttypes.h>
 #include <base/tar.h>
 #include <sys/eventfd.h>
 

@@ -82,6 +82,5 @@ int cay__on_file_watch(cay__req *r, cay_err *err)
                     .pull = watch_pull,
                     .work = watch_work,
                     .close = watch_close };
-    cay__reply_field(r, "Cache-Control", "no-store");
     return cay__reply_pump(r, 200, "text/event-stream", &p);
 }

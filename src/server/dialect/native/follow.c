@@ -195,7 +195,7 @@ int cay__follow_work(cay__pump *p, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
-int cay__follow_pull(cay__pump *p, unsigned ready, cay__buf *out)
+static int pull_output(cay__pump *p, unsigned ready, cay__buf *out)
 {
     cay__follow *f = p->self;
     eventfd_t n;
@@ -214,7 +214,7 @@ void cay__follow_pump(cay__follow *f, cay__pump *out)
     *out = (cay__pump){ .fd = { -1, -1, -1 },
                         .beat_ms = BEAT_MS,
                         .self = f,
-                        .pull = cay__follow_pull,
+                        .pull = pull_output,
                         .work = cay__follow_work };
     set_pump_fds(f, out);
 }

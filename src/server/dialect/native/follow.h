@@ -50,5 +50,4 @@ int cay__follow_open(cay__follow *f, const cay_call *call, cay_proc *p, const ui
 void cay__follow_close(cay__follow *f);
 /* The functions of a pump whose self begins with a cay__follow. */
 void cay__follow_pump(cay__follow *f, cay__pump *out);
-int cay__follow_pull(cay__pump *p, unsigned ready, cay__buf *out);
 int cay__follow_work(cay__pump *p, cay__buf *out);

@@ -3,7 +3,6 @@
  * tenant's share, and in the past day, which server/history.h keeps. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/access.h>
 #include <sys/utsname.h>
 #include <server/events.h>
 #include <server/history.h>

@@ -2,7 +2,6 @@
 /* What is due later. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/jobs.h>
 
 typedef struct finding {
     cay__req *r;

@@ -3,7 +3,6 @@
  * sandbox is made from it over HTTP. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/manifest.h>
 
 enum { TREE_DEPTH = 6 };
 CAY_DEFINE_AUTO(cay_manifest, cay_manifest_free)

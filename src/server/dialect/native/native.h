@@ -21,9 +21,8 @@
 CAY__OPS(CAY__HANDLER)
 #undef CAY__HANDLER
 
-/* speed.c: `true`, without a sandbox: what is measured is told beside it; the same, tried within
- * the last ten minutes. */
-int cay__native_spawn_us(uint64_t *out, cay_err *err);
+/* speed.c: `true`, without a sandbox, tried within the last ten minutes: what is measured is told
+ * beside it. */
 int cay__native_spawn_kept(uint64_t *out, cay_err *err);
 
 /* The body as JSON, and what follows the question mark, into the structs of the operation's shapes;

@@ -3,7 +3,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <base/mutant.h>
-#include <cay/policy.h>
 #include <server/events.h>
 #include <server/background.h>
 

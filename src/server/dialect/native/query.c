@@ -98,10 +98,8 @@ static int ask_field(cay__req *r, const cay__field *f, void *out, cay_err *err)
 int cay__req_asked(cay__req *r, void *out, cay_err *err)
 {
     const cay__shape *s = r->route->op->query;
-    for (size_t i = 0; i < s->n; i++) {
-        const cay__field *f = &s->fields[i];
+    CAY_EACH_OF(f, s->fields, s->n)
         if (cay__field_seen(s, f, CAY__F_IN | CAY__F_SECRET | cay__native_view(r)))
             CAY_TRY(ask_field(r, f, (char *)out + f->at, err));
-    }
     return 0;
 }

@@ -2,8 +2,6 @@
 /* A sandbox from a request. What reaches into the host is asked for by scope admin alone. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/policy.h>
-#include <cay/snapshot.h>
 #include <server/events.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)

@@ -2,8 +2,6 @@
 /* What becomes of a sandbox: paused, resumed, ended, branched, taken back. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/snapshot.h>
-#include <time.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 

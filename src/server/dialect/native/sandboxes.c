@@ -2,9 +2,6 @@
 /* Which sandboxes there are, and what is known of each. */
 #include "native.h"
 #include <base/base.h>
-#include <base/json.h>
-#include <cay/snapshot.h>
-#include <server/list_cache.h>
 
 CAY_DEFINE_AUTO(cay_info, cay_info_free)
 

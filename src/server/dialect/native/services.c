@@ -2,7 +2,6 @@
 /* What a sandbox keeps running: how it does, until it is ready, start and stop. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/services.h>
 
 CAY__ITEMS_ADD(on_unit, cay_service_info)
 

@@ -2,7 +2,6 @@
 /* Shells that stay, by name. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/shell.h>
 
 CAY_DEFINE_AUTO(cay_shell, cay_shell_unref)
 

@@ -2,7 +2,6 @@
 /* Workspaces that are kept: taken, listed, forgotten, sent away and brought back. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/snapshot.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 

@@ -28,7 +28,7 @@ static uint64_t compute_median(uint64_t us[TRIES])
     return us[TRIES / 2];
 }
 
-int cay__native_spawn_us(uint64_t *out, cay_err *err)
+static int measure_spawn(uint64_t *out, cay_err *err)
 {
     static char *const argv[] = { (char *)"true", NULL }, *const env[] = {
         (char *)"PATH=/usr/bin:/bin", NULL
@@ -60,7 +60,7 @@ int cay__native_spawn_kept(uint64_t *out, cay_err *err)
     pthread_mutex_lock(&lock);
     int rc = 0;
     if (!us || cay__now_us() - tried > KEEP_US) {
-        rc = cay__native_spawn_us(&us, err);
+        rc = measure_spawn(&us, err);
         tried = cay__now_us();
     }
     if (rc == 0)
@@ -94,7 +94,7 @@ int cay__on_doctor_speed(cay__req *r, cay_err *err)
                               .tenant = r->who.tenant };
     cay__speed s = { .time_ms = cay__clock_ms() };
     cay_sandbox *sb;
-    CAY_TRY(cay__native_spawn_us(&s.spawn_us, err));
+    CAY_TRY(measure_spawn(&s.spawn_us, err));
     int64_t began = cay__now_us();
     CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
     s.create_us = (uint64_t)(cay__now_us() - began);

@@ -133,7 +133,6 @@ int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool 
     }
     cay__follow_pump(f, &pump);
     pump.close = stream_close;
-    cay__reply_field(r, "Cache-Control", "no-store");
     return cay__reply_pump(r, 200, "text/event-stream", &pump);
 }
 

@@ -3,8 +3,6 @@
  * never told, and pools of sandboxes that are ready, which are the operator's. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/template.h>
-#include <cay/pool.h>
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 

@@ -2,8 +2,6 @@
 /* What outlives sandboxes and belongs to the client: volumes, and secrets, which are never told. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/policy.h>
-#include <cay/volume.h>
 
 static int reply_volume(cay__req *r, const char *name, cay_err *err)
 {

@@ -18,8 +18,6 @@ enum {
 };
 
 typedef struct tried {
-    cay_sandbox *sb;
-    const cay_call *call;
     cay_result res; /* of the command */
     cay__wall_tried *to;
 } tried;
@@ -107,7 +105,7 @@ static int try_inside(cay__walls_tried *w, cay_sandbox *sb, const cay_call *call
 {
     CAY_EACH(it, inside) {
         const cay_spawn spec = { .size = sizeof spec, .shell = it->shell, .timeout_ms = TRY_MS };
-        tried t = { .sb = sb, .call = call, .res.size = sizeof t.res, .to = &w->at[w->n] };
+        tried t = { .res.size = sizeof t.res, .to = &w->at[w->n] };
         int64_t began = cay__now_us();
         CAY_TRY(cay_sandbox_run(sb, call, &spec, NULL, 0, 4096, &t.res, err));
         t.to->took_us = (uint64_t)(cay__now_us() - began);
