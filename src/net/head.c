@@ -131,8 +131,6 @@ static int read_framing(cay__head *h, cay_err *err)
         h->body = CAY__BODY_CHUNKED;
     else if (cl && h->length)
         h->body = CAY__BODY_LENGTH;
-    else
-        h->body = CAY__BODY_NONE;
     if (h->minor == 1)
         h->keep_alive = !cay__head_list(h, "connection", "close");
     else
@@ -217,8 +215,6 @@ static int read_request(cay__head *h, const char *data, size_t n, cay_err *err)
     h->expect_continue = expect && h->minor == 1 && h->body != CAY__BODY_NONE;
     if (up && h->minor == 1 && cay__head_list(h, "connection", "upgrade"))
         h->upgrade = up;
-    else
-        h->upgrade = NULL;
     return 0;
 }
 
@@ -279,8 +275,6 @@ static int read_answer(cay__head *h, const char *data, size_t n, bool to_head_re
     const char *up = cay__head_field(h, "upgrade");
     if (up && cay__head_list(h, "connection", "upgrade"))
         h->upgrade = up;
-    else
-        h->upgrade = NULL;
     return 0;
 }
 

@@ -156,6 +156,13 @@ static int open_sinks(const cay__conf *conf, struct cay__tracing *t, cay_err *er
     return 0;
 }
 
+static void tracing_free(struct cay__tracing *t)
+{
+    CAY_EACH_OF(it, t->to, t->nto)
+        cay_tracer_free(*it);
+    free(t);
+}
+
 int cay__tracing_open(const cay__conf *conf, struct cay__tracing **out, cay_err *err)
 {
     struct cay__tracing *t = cay__alloc(sizeof *t);
@@ -168,9 +175,7 @@ int cay__tracing_open(const cay__conf *conf, struct cay__tracing **out, cay_err 
         *out = t;
         return 0;
     }
-    CAY_EACH_OF(it, t->to, t->nto)
-        cay_tracer_free(*it);
-    free(t);
+    tracing_free(t);
     return rc;
 }
 
@@ -183,9 +188,7 @@ void cay__tracing_close(struct cay__tracing *t)
     pthread_cond_signal(&t->some);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
-    CAY_EACH_OF(it, t->to, t->nto)
-        cay_tracer_free(*it);
-    free(t);
+    tracing_free(t);
 }
 
 static void put_time(cay__buf *b, const char *key, int64_t ns)

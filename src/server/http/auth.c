@@ -157,14 +157,9 @@ int cay__auth(cay__req *r, cay_err *err)
 
 const char *cay__req_tenant(cay__req *r)
 {
-    const char *named = NULL;
-    if (r->who.scope == CAY__SCOPE_ADMIN)
-        named = cay__req_query(r, "tenant");
     if (r->who.scope != CAY__SCOPE_ADMIN)
         return r->who.tenant;
-    if (named && *named)
-        return named;
-    return NULL;
+    return cay__text_or(cay__req_query(r, "tenant"), NULL);
 }
 
 static void give_back(void *sb)

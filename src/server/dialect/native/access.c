@@ -2,7 +2,6 @@
 /* Keys, tenants, and who did what. A key's text is kept nowhere but, sealed under the key that
  * asked for it, with its Idempotency-Key. */
 #include "native.h"
-#include <base/base.h>
 
 enum { KEYS_MAX = 16 << 20 };
 

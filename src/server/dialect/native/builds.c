@@ -2,7 +2,6 @@
 /* Templates that are built by steps: sent, followed, canceled. The work is done by the queue, so
  * neither a client that leaves nor a server that ends loses one. */
 #include "native.h"
-#include <base/base.h>
 
 #define CONTEXT_MAX (4ull << 30)
 enum { LOOK_MS = 250, BEAT_MS = 15000, HOUR_MS = 3600000 };

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What changed between two points: sandboxes as they are now, and snapshots. */
 #include "native.h"
-#include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 static const char *type_of(uint32_t mode)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at files: one, a directory, by pattern, by what is in them. */
 #include "native.h"
-#include <base/base.h>
 
 int cay__reply_file(cay__req *r, int status, const char *path, bool follow, cay_err *err)
 {

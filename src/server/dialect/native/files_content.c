@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of files, out and in: constant memory, whatever their size. */
 #include "native.h"
-#include <base/base.h>
 #include <inttypes.h>
 #include <net/multipart.h>
 #include <server/http/limits.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changing files without their bytes: made, moved, removed, marked. */
 #include "native.h"
-#include <base/base.h>
 
 enum { XATTR_MAX = 65536 };
 

@@ -2,7 +2,6 @@
 /* Trees as archives, out and in. Every file goes through the sandbox's own calls, so an archive
  * reaches no further than its user does. */
 #include "native.h"
-#include <base/base.h>
 #include <base/fsop.h>
 #include <base/tar.h>
 #include <sys/eventfd.h>

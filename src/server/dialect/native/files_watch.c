@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What changes below a directory, as events. */
 #include "native.h"
-#include <base/base.h>
 #include <poll.h>
 
 enum { BEAT_MS = 15000, TURN = 64 << 10 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "follow.h"
-#include <base/base.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>

@@ -2,7 +2,6 @@
 /* What serves all this: its version, the host's walls, what happens, and what is used: of a
  * tenant's share, and in the past day, which server/history.h keeps. */
 #include "native.h"
-#include <base/base.h>
 #include <sys/utsname.h>
 #include <server/events.h>
 #include <server/history.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is due later. */
 #include "native.h"
-#include <base/base.h>
 
 typedef struct finding {
     cay__req *r;
@@ -31,7 +30,7 @@ int cay__on_job_create(cay__req *r, cay_err *err)
     cay__job_body b = { 0 };
     char id[CAY_ID_LEN + 1];
     cay_sandbox *sb;
-    cay_info *info = NULL;
+    CAY_AUTOPTR(cay_info) info = NULL;
     CAY_TRY(cay__req_body(r, &b, err));
     if (b.in_ms && b.due_ms)
         return cay_fail_why(err, CAY_EINVAL, "field_invalid",
@@ -45,9 +44,7 @@ int cay__on_job_create(cay__req *r, cay_err *err)
                   .key = info->id,
                   .tenant = info->tenant,
                   .due_ms = b.in_ms ? cay__clock_ms() + (int64_t)b.in_ms : b.due_ms };
-    int rc = cay_job_put(r->client, &t, CAY_JOB_REPLACE, id, err);
-    cay_info_free(info);
-    CAY_TRY(rc);
+    CAY_TRY(cay_job_put(r->client, &t, CAY_JOB_REPLACE, id, err));
     cay__req_about(r, id);
     return find_job(r, id, true, err);
 }

@@ -2,7 +2,6 @@
 /* A manifest judged before it is used: in the same words, and with the same distrust, as when a
  * sandbox is made from it over HTTP. */
 #include "native.h"
-#include <base/base.h>
 
 enum { TREE_DEPTH = 6 };
 CAY_DEFINE_AUTO(cay_manifest, cay_manifest_free)

@@ -2,7 +2,6 @@
 /* The API of our own: every operation that there is, and how its handlers answer.
  * docs/wire/native.md tells it to people. */
 #include "native.h"
-#include <base/base.h>
 #include <time.h>
 #include <server/http/limits.h>
 

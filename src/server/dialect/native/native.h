@@ -12,10 +12,16 @@
  * A handler reads its query and body and gives its answer by the shapes that the row names.
  */
 #pragma once
+#include <base/base.h>
 #include <server/dialect/dialect.h>
 #include <server/http/server.h>
 #include <server/list_cache.h>
 #include <wire/shapes.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+CAY_DEFINE_AUTO(cay_info, cay_info_free)
 
 #define CAY__HANDLER(name) int cay__on_##name(cay__req *r, cay_err *err);
 CAY__OPS(CAY__HANDLER)
@@ -24,6 +30,10 @@ CAY__OPS(CAY__HANDLER)
 /* speed.c: `true`, without a sandbox, tried within the last ten minutes: what is measured is told
  * beside it. */
 int cay__native_spawn_kept(uint64_t *out, cay_err *err);
+/* Likewise: fn in a sandbox that is made for it and removed. */
+int cay__native_try(cay__req *r,
+                    int (*fn)(cay_sandbox *sb, const cay_call *call, void *arg, cay_err *err),
+                    void *arg, cay__speed *took, cay_err *err);
 
 /* The body as JSON, and what follows the question mark, into the structs of the operation's shapes;
  * numbers and lists of a query that are not there stay as they are. */

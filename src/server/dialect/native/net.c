@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox may reach, and what it did reach. */
 #include "native.h"
-#include <base/base.h>
 #include <base/mutant.h>
 #include <server/events.h>
 #include <server/background.h>

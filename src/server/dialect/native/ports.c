@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who listens inside, a connection to it, and tokens that open it to others. */
 #include "native.h"
-#include <base/base.h>
 #include <server/preview/uplink.h>
 #include <strings.h>
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to a process that runs: fed, signalled, resized, waited for. */
 #include "native.h"
-#include <base/base.h>
 #include <signal.h>
-
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 int cay__on_process_stdin(cay__req *r, cay_err *err)
 {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands: started, listed, or run to their end in one request. */
 #include "native.h"
-#include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 enum { OUTPUT_DEFAULT = 16 << 20, OUTPUT_MAX = 64 << 20 };
 
@@ -100,7 +97,7 @@ static int on_list_process(const cay_proc_info *i, void *arg)
         return 0;
     cay__process_told t = describe_process(i);
     l->found = true;
-    cay__shape_put(&l->list.b, &cay__process_shape, CAY__F_OUT, &t);
+    cay__reply_object(l->list.r, &t);
     return 1;
 }
 
@@ -108,15 +105,10 @@ int cay__on_process_get(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
     CAY_TRY(cay__native_proc(r, &p, err));
-    looker l = { .list.b = CAY__BUF(1 << 20), .id = cay_proc_id(p), .pid = cay_proc_pid(p) };
-    int rc = cay_sandbox_procs(r->sb, &r->call, on_list_process, &l, err);
-    if (rc >= 0) {
-        if (l.found)
-            rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
-        else
-            rc = cay_fail_why(err, CAY_ENOENT, "process_not_found",
-                              "process %.60s is no longer kept", r->param[1]);
-    }
-    cay__buf_clear(&l.list.b);
-    return rc;
+    looker l = { .list.r = r, .id = cay_proc_id(p), .pid = cay_proc_pid(p) };
+    CAY_TRY(cay_sandbox_procs(r->sb, &r->call, on_list_process, &l, err));
+    if (l.found)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %.60s is no longer kept",
+                        r->param[1]);
 }

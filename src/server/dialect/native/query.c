@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What follows the question mark, by the shape of the operation. */
 #include "native.h"
-#include <base/base.h>
 
 static int ask_needed(cay__req *r, const char *name, const char **out, cay_err *err)
 {

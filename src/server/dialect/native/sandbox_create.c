@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox from a request. What reaches into the host is asked for by scope admin alone. */
 #include "native.h"
-#include <base/base.h>
 #include <server/events.h>
-
-CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 enum { CREATE_BODY = 64 << 20 };
 

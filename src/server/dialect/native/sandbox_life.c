@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of a sandbox: paused, resumed, ended, branched, taken back. */
 #include "native.h"
-#include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 typedef int change(cay_sandbox *sb, const cay_call *call, cay_err *err);
 
@@ -59,11 +56,9 @@ int cay__on_sandbox_patch(cay__req *r, cay_err *err)
 static int on_fork(cay_sandbox *sb, void *arg)
 {
     cay__items *l = arg;
-    cay_info *info = NULL;
+    CAY_AUTOPTR(cay_info) info = NULL;
     CAY_TRY(cay_sandbox_describe(sb, &l->r->call, &info, NULL));
-    int rc = cay__items_add(l, info);
-    cay_info_free(info);
-    return rc;
+    return cay__items_add(l, info);
 }
 
 int cay__on_sandbox_fork(cay__req *r, cay_err *err)
@@ -87,14 +82,13 @@ int cay__on_sandbox_undo(cay__req *r, cay_err *err)
 
 static bool look_at_state(cay__waiter *w, const cay_call *call, cay__buf *answer)
 {
-    cay_info *info = NULL;
+    CAY_AUTOPTR(cay_info) info = NULL;
     /* A keeper that is just being replaced answers nothing, and that is no end of the sandbox. */
     int rc = cay_sandbox_describe(w->sb, call, &info, NULL);
     if (rc == 0)
         w->last = info->state;
     else if (rc == CAY_ENOENT || rc == CAY_EGONE)
         w->last = CAY_GONE;
-    cay_info_free(info);
     cay__buf_fmt(answer, "{\"state\":\"%s\"}", cay_state_name(w->last));
     return w->last == CAY_STOPPED || w->last == CAY_GONE || w->last == CAY_DAMAGED;
 }

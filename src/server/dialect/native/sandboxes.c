@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which sandboxes there are, and what is known of each. */
 #include "native.h"
-#include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_info, cay_info_free)
 
 int cay__on_sandbox_get(cay__req *r, cay_err *err)
 {

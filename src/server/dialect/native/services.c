@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox keeps running: how it does, until it is ready, start and stop. */
 #include "native.h"
-#include <base/base.h>
 
 CAY__ITEMS_ADD(on_unit, cay_service_info)
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shells that stay, by name. */
 #include "native.h"
-#include <base/base.h>
 
 CAY_DEFINE_AUTO(cay_shell, cay_shell_unref)
 
@@ -22,10 +21,10 @@ static int on_proc(const cay_proc_info *i, void *arg)
     cay__shell_told s = {
         .name = i->tag + 6, .id = i->id, .user = i->user, .pid = i->pid, .started_ms = i->started_ms
     };
-    l->found = true;
     if (!l->only)
         return cay__items_add(&l->list, &s);
-    cay__shape_put(&l->list.b, &cay__shell_shape, CAY__F_OUT, &s);
+    l->found = true;
+    cay__reply_object(l->list.r, &s);
     return 1;
 }
 
@@ -35,16 +34,11 @@ int cay__on_shell_open(cay__req *r, cay_err *err)
     cay_shell_spec spec = { .size = sizeof spec };
     CAY_TRY(cay__req_body(r, &spec, err));
     CAY_TRY(cay_shell_open(r->sb, &r->call, &spec, &sh, err));
-    lister l = { .list.b = CAY__BUF(1 << 20), .only = spec.name };
-    int rc = cay_sandbox_procs(r->sb, &r->call, on_proc, &l, err);
-    if (rc >= 0) {
-        if (l.found)
-            rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
-        else
-            rc = cay_fail_why(err, CAY_EGONE, "shell_ended", "shell %s ended at once", spec.name);
-    }
-    cay__buf_clear(&l.list.b);
-    return rc;
+    lister l = { .list.r = r, .only = spec.name };
+    CAY_TRY(cay_sandbox_procs(r->sb, &r->call, on_proc, &l, err));
+    if (l.found)
+        return 0;
+    return cay_fail_why(err, CAY_EGONE, "shell_ended", "shell %s ended at once", spec.name);
 }
 
 int cay__on_shell_list(cay__req *r, cay_err *err)

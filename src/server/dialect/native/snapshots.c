@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workspaces that are kept: taken, listed, forgotten, sent away and brought back. */
 #include "native.h"
-#include <base/base.h>
-
-CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 enum { LIMIT = 100 };
 #define ARCHIVE_MAX (1ull << 40) /* the disk ends sooner */

@@ -2,7 +2,6 @@
 /* How quick this host is, tried now: a sandbox is made, `true` runs in it, it is removed; and
  * beside it the bare spawn of `true`, so that the figures have a yardstick. */
 #include "native.h"
-#include <base/base.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -71,7 +70,7 @@ int cay__native_spawn_kept(uint64_t *out, cay_err *err)
     return rc;
 }
 
-static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_err *err)
+static int try_exec(cay_sandbox *sb, const cay_call *call, void *arg, cay_err *err)
 {
     static const char *const argv[] = { "true", NULL };
     const cay_spawn spec = { .size = sizeof spec, .argv = argv };
@@ -83,31 +82,35 @@ static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_er
         *it = (uint64_t)(cay__now_us() - began);
         cay_result_clear(&res);
     }
-    *out = compute_median(us);
+    *(uint64_t *)arg = compute_median(us);
     return 0;
 }
 
-int cay__on_doctor_speed(cay__req *r, cay_err *err)
+int cay__native_try(cay__req *r,
+                    int (*fn)(cay_sandbox *sb, const cay_call *call, void *arg, cay_err *err),
+                    void *arg, cay__speed *took, cay_err *err)
 {
     const cay_create spec = { .size = sizeof spec,
                               .life.ttl_ms = LEFT_MS,
                               .tenant = r->who.tenant };
-    cay__speed s = { .time_ms = cay__clock_ms() };
-    cay_sandbox *sb;
-    CAY_TRY(measure_spawn(&s.spawn_us, err));
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
     int64_t began = cay__now_us();
     CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
-    s.create_us = (uint64_t)(cay__now_us() - began);
-    int rc = try_exec(sb, &r->call, &s.exec_us, err);
+    took->create_us = (uint64_t)(cay__now_us() - began);
+    int rc = fn(sb, &r->call, arg, err);
     /* It goes also when whoever asked has left. */
     const cay_call last = { .size = sizeof last, .deadline_ms = cay__native_now() + CALL_MS };
     began = cay__now_us();
     int gone = cay_sandbox_remove(sb, &last, rc < 0 ? NULL : err);
-    s.remove_us = (uint64_t)(cay__now_us() - began);
-    cay_sandbox_unref(sb);
-    if (rc < 0)
-        return rc;
-    if (gone < 0)
-        return gone;
+    took->remove_us = (uint64_t)(cay__now_us() - began);
+    CAY_TRY(rc);
+    return gone;
+}
+
+int cay__on_doctor_speed(cay__req *r, cay_err *err)
+{
+    cay__speed s = { .time_ms = cay__clock_ms() };
+    CAY_TRY(measure_spawn(&s.spawn_us, err));
+    CAY_TRY(cay__native_try(r, try_exec, &s.exec_us, &s, err));
     return cay__reply_object(r, &s);
 }

@@ -2,11 +2,8 @@
 /* A process's output as server-sent events: every event has an id, the offsets reached, and a
  * stream goes on after any of them. */
 #include "follow.h"
-#include <base/base.h>
 #include <base/base64.h>
 #include <inttypes.h>
-
-CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 static const char *const stream_words[] = { "stdout", "stderr" };
 

@@ -2,7 +2,6 @@
 /* What sandboxes start from: templates, log-ins at the registries that images come from, which are
  * never told, and pools of sandboxes that are ready, which are the operator's. */
 #include "native.h"
-#include <base/base.h>
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What outlives sandboxes and belongs to the client: volumes, and secrets, which are never told. */
 #include "native.h"
-#include <base/base.h>
 
 static int reply_volume(cay__req *r, const char *name, cay_err *err)
 {

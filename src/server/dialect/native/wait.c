@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that wait: on the loop for events of a sandbox, which is looked at on a worker. */
 #include "native.h"
-#include <base/base.h>
 #include <poll.h>
 
 enum { DRAIN_MS = 20, CALL_MS = 10000, ANSWER_MAX = 1 << 20 };

@@ -6,16 +6,9 @@
  * itself. A layer that shows itself to nobody inside is not in the answer.
  */
 #include "native.h"
-#include <base/base.h>
 #include <inttypes.h>
 
-enum {
-    LEFT_MS = 60000 /* should we die meanwhile, it ends by itself */,
-    CALL_MS = 20000,
-    TRY_MS = 5000,
-    FOUND = 120,
-    WALLS = 24
-};
+enum { TRY_MS = 5000, FOUND = 120, WALLS = 24 };
 
 typedef struct tried {
     cay_result res; /* of the command */
@@ -172,37 +165,22 @@ static int try_counts(cay__walls_tried *w, cay_sandbox *sb, const cay_info *info
     return 0;
 }
 
-static int try_all(cay__walls_tried *w, cay_sandbox *sb, const cay_call *call, cay_err *err)
+static int try_all(cay_sandbox *sb, const cay_call *call, void *arg, cay_err *err)
 {
-    cay_info *info = NULL;
+    cay__walls_tried *w = arg;
+    CAY_AUTOPTR(cay_info) info = NULL;
     CAY_TRY(try_inside(w, sb, call, err));
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    int rc = try_counts(w, sb, info, call, err);
-    if (rc == 0)
-        rc = try_freeze(w, sb, info, call, err);
-    cay_info_free(info);
-    return rc;
+    CAY_TRY(try_counts(w, sb, info, call, err));
+    return try_freeze(w, sb, info, call, err);
 }
 
 int cay__on_doctor_walls(cay__req *r, cay_err *err)
 {
-    const cay_create spec = { .size = sizeof spec,
-                              .life.ttl_ms = LEFT_MS,
-                              .tenant = r->who.tenant };
     cay__walls_tried *w = cay__arena_take(&r->arena, sizeof *w);
     *w = (cay__walls_tried){ .time_ms = cay__clock_ms(), .items = w->at };
-    cay_sandbox *sb;
     int64_t began = cay__now_us();
-    CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
-    int rc = try_all(w, sb, &r->call, err);
-    /* It goes also when whoever asked has left. */
-    const cay_call last = { .size = sizeof last, .deadline_ms = cay__native_now() + CALL_MS };
-    int gone = cay_sandbox_remove(sb, &last, rc < 0 ? NULL : err);
+    CAY_TRY(cay__native_try(r, try_all, w, &(cay__speed){ 0 }, err));
     w->took_us = (uint64_t)(cay__now_us() - began);
-    cay_sandbox_unref(sb);
-    if (rc < 0)
-        return rc;
-    if (gone < 0)
-        return gone;
     return cay__reply_object(r, w);
 }

@@ -5,7 +5,6 @@
  * thread, which lives only while there is some on its way.
  */
 #include "follow.h"
-#include <base/base.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
