@@ -112,7 +112,8 @@ CAY_API int cay_fail_sys_as(cay_err *err, int code, const char *fmt, ...)
 /* The same with a stable reason word for programs. */
 CAY_API int cay_fail_why(cay_err *err, int code, const char *reason, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Puts "context: " in front of a message that is already there; returns code. */
+/* Puts "context: " in front of a message that is already there; returns code. A code that is no
+ * failure only passes through. */
 CAY_API int cay_wrap(cay_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The cay_code an errno stands for: ENOENT → CAY_ENOENT, … else CAY_ESYS. */

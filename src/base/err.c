@@ -90,7 +90,7 @@ int cay_fail_sys_as(cay_err *err, int code, const char *fmt, ...)
 
 int cay_wrap(cay_err *err, int code, const char *fmt, ...)
 {
-    if (!err)
+    if (!err || code >= 0)
         return code;
     char old[sizeof err->msg];
     memcpy(old, err->msg, sizeof old);

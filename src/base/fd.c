@@ -216,6 +216,16 @@ uint64_t cay__start_time(int pid)
     return v;
 }
 
+int cay__dir_at(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int cay__file_at(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 DIR *cay__dir_open(int at, const char *name)
 {
     int fd = openat(at, CAY_OR(name, "."), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

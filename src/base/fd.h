@@ -47,6 +47,10 @@ bool cay__fd_nonblock(int fd, bool on);
  * in it that nobody read. For programs of one thread. */
 void cay__fd_hurry(bool on);
 
+/* openat(2) to read a directory, or what may be a file and never waits, through no link in its last
+ * name. */
+int cay__dir_at(int at, const char *name);
+int cay__file_at(int at, const char *name);
 /* A directory to list: `name` in at, or at itself when it is NULL. next() leaves "." and ".." out;
  * NULL with errno 0 at the end. */
 DIR *cay__dir_open(int at, const char *name);

@@ -115,6 +115,19 @@ const char *cay__json_str(const json_t *obj, const char *key, const char *none)
     return CAY_OR(cay__json_cstr(json_object_get(obj, key)), none);
 }
 
+const char **cay__json_strings(cay__arena *mem, const json_t *list, size_t *n)
+{
+    size_t i, k = 0;
+    json_t *v;
+    const char **out = cay__arena_take(mem, (json_array_size(list) + 1) * sizeof *out);
+    json_array_foreach(list, i, v)
+        if (json_is_string(v))
+            out[k++] = cay__arena_str(mem, json_string_value(v));
+    if (n)
+        *n = k;
+    return out;
+}
+
 int64_t cay__json_int(const json_t *obj, const char *key, int64_t none)
 {
     const json_t *v = json_object_get(obj, key);

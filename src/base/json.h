@@ -60,6 +60,8 @@ void cay__json_put_int(json_t *obj, const char *key, int64_t n);
 
 /* A string without a NUL inside as it is; NULL for what is none. */
 const char *cay__json_cstr(const json_t *v);
+/* The strings of a list as copies, NULL-terminated; what is none is left out. n may be NULL. */
+const char **cay__json_strings(cay__arena *mem, const json_t *list, size_t *n);
 
 /* C strings that may not be UTF-8 (paths, environment): a string, or {"hex":"…"}. */
 json_t *cay__json_bytes(const char *s);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sha256.h"
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "base.h"
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
@@ -178,4 +175,22 @@ void cay__sha256_add(cay__sha256 *s, const void *data, size_t len)
 void cay__sha256_end(cay__sha256 *s, char out[CAY__SHA256_HEX])
 {
     finish_hash(s->h, s->rest, s->n, s->total, out);
+}
+
+int64_t cay__sha256_fd(int fd, int64_t at, uint64_t most, char out[CAY__SHA256_HEX])
+{
+    char buf[16384];
+    cay__sha256 s;
+    uint64_t done = 0;
+    cay__sha256_begin(&s);
+    for (ssize_t n; done < most; done += (uint64_t)n) {
+        n = pread(fd, buf, (size_t)CAY_MIN(most - done, sizeof buf), at + (off_t)done);
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        cay__sha256_add(&s, buf, (size_t)n);
+    }
+    cay__sha256_end(&s, out);
+    return (int64_t)done;
 }

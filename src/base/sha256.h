@@ -8,6 +8,8 @@
 
 #define CAY__SHA256_HEX 65
 void cay__sha256_hex(const void *data, size_t len, char out[CAY__SHA256_HEX]);
+/* Of a file from `at` on, at most so many bytes: how many there are; -1 and errno. */
+int64_t cay__sha256_fd(int fd, int64_t at, uint64_t most, char out[CAY__SHA256_HEX]);
 
 /* The same in pieces. */
 typedef struct cay__sha256 {
