@@ -67,6 +67,7 @@ int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a);
 bool hold_still(const clone_hold *h); /* it did all the time */
 void hold_end(clone_hold *h, const char *id);
 
+void proc_path(char out[64], int pid, const char *file); /* /proc/PID and that */
 /* Processes of a pid namespace and of those below it. fn's false ends the walk, and is answered. */
 bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg);
 /* Each of them is in the freezer. guess: on a kernel that does not tell, one that sleeps is. */

@@ -18,8 +18,8 @@ static int set_failure(clone_answer *a, int code, int sys, const char *reason, c
 {
     a->code = code;
     a->sys = sys;
-    cay__str_copy(a->reason, sizeof a->reason, reason);
-    cay__str_copy(a->msg, sizeof a->msg, msg);
+    CAY_COPY(a->reason, reason);
+    CAY_COPY(a->msg, msg);
     return code;
 }
 
@@ -40,7 +40,7 @@ static int call_keeper(uint16_t type, const char *id, uint64_t flags, packet *r,
         cay_m_box m;
     } q = { { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, 0, 0 }, { .a = flags } };
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    cay__str_copy(q.m.id, sizeof q.m.id, id);
+    CAY_COPY(q.m.id, id);
     memset(r, 0, sizeof *r);
     ssize_t n = -1;
     if (cay__fd_send(CLONE_KEEPER, &q, sizeof q, NULL, 0, 0) >= 0)

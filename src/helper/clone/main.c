@@ -63,7 +63,7 @@ __attribute__((format(printf, 4, 5))) static int set_failure(job *j, int code, c
         j->answer.sys = sys;
     else
         j->answer.sys = 0;
-    cay__str_copy(j->answer.reason, sizeof j->answer.reason, reason);
+    CAY_COPY(j->answer.reason, reason);
     va_start(ap, fmt);
     int n = vsnprintf(j->answer.msg, sizeof j->answer.msg, fmt, ap);
     va_end(ap);
@@ -107,21 +107,20 @@ static int enter_sandbox(job *j)
         (setns(CLONE_USER, CLONE_NEWUSER) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
         return set_failure(j, CAY_ESYS, "", "enter the keeper's user namespace");
     umask(0);
-    cay__str_join(path, sizeof path, "sandboxes/", j->id, NULL);
-    j->dir = openat(CLONE_HOME, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_JOIN(path, "sandboxes/", j->id);
+    j->dir = cay__dir_at(CLONE_HOME, path);
     CAY_AUTOFD disk = -1;
     if (j->dir >= 0 && open_disk(j, &disk) < 0)
         return j->answer.code;
     if (j->dir < 0)
         j->root.upper = -1;
     else
-        j->root.upper = openat(disk >= 0 ? disk : j->dir, "upper",
-                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        j->root.upper = cay__dir_at(disk >= 0 ? disk : j->dir, "upper");
     if (j->dir < 0)
         j->on.upper = -1;
     else
-        j->on.upper = openat(j->dir, "on/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    j->layers = openat(CLONE_HOME, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        j->on.upper = cay__dir_at(j->dir, "on/upper");
+    j->layers = cay__dir_at(CLONE_HOME, "layers");
     if (j->root.upper < 0 || j->layers < 0 || fstat(j->root.upper, &j->root.st) < 0 ||
         (j->on.upper >= 0 && fstat(j->on.upper, &j->on.st) < 0))
         return set_failure(j, CAY_ESYS, "", "open what sandbox %s has written", j->id);
@@ -133,16 +132,15 @@ static int make_stage(job *j, part *p)
 {
     char id[24];
     cay__id_make(id, 'l');
-    cay__str_join(p->stage_name, sizeof p->stage_name, ".stage-", id, NULL);
+    CAY_JOIN(p->stage_name, ".stage-", id);
     if (mkdirat(j->layers, p->stage_name, 0700) < 0)
         return set_failure(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
-    p->stage = openat(j->layers, p->stage_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    p->stage = cay__dir_at(j->layers, p->stage_name);
     if (p->stage < 0 || flock(p->stage, LOCK_EX | LOCK_NB) < 0)
         return set_failure(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
     p->to = p->stage;
     if (*p->below && (mkdirat(p->stage, p->below + 1, 0700) < 0 ||
-                      (p->to = openat(p->stage, p->below + 1,
-                                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0))
+                      (p->to = cay__dir_at(p->stage, p->below + 1)) < 0))
         return set_failure(j, CAY_ESYS, "", "make layers/%s%s", p->stage_name, p->below);
     CAY_FAULT("clone.stage");
     return 0;
@@ -157,12 +155,11 @@ static void prepare_part(const job *j, part *p)
     t->to = p->to;
     t->base = t->near = -1;
     t->last = &p->last;
-    if (index_load(&p->last, j->dir, p->index, &p->st) &&
-        cay__str_join(base, sizeof base, p->last.layer, p->below, NULL))
-        t->base = openat(j->layers, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (index_load(&p->last, j->dir, p->index, &p->st) && CAY_JOIN(base, p->last.layer, p->below))
+        t->base = cay__dir_at(j->layers, base);
     t->next.dev = p->st.st_dev;
     t->next.ino = p->st.st_ino;
-    cay__str_copy(t->next.layer, sizeof t->next.layer, p->layer);
+    CAY_COPY(t->next.layer, p->layer);
     if (fstatfs(p->upper, &fs) < 0)
         return;
     t->doubt = fs.f_type == TMPFS_MAGIC;
@@ -226,7 +223,7 @@ static int walk_part(job *j, part *p, const clone_hold *h)
 static int take_applied(job *j)
 {
     struct stat st;
-    CAY_AUTOFD on = openat(j->dir, "on", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD on = cay__dir_at(j->dir, "on");
     bool shared = false;
     if (on >= 0 && fstatat(on, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
         return 0;
@@ -245,7 +242,7 @@ static int publish_part(job *j, part *p)
     p->stage_name[0] = 0;
     CAY_FAULT("clone.published");
     char fresh[40];
-    cay__str_join(fresh, sizeof fresh, p->index, ".new", NULL);
+    CAY_JOIN(fresh, p->index, ".new");
     index_save(&p->tree.next, j->dir, p->index, fresh); /* without one the next clone copies more */
     return 0;
 }
@@ -264,7 +261,7 @@ static bool walk_there(job *j, part *const *parts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char path[64];
-        cay__str_join(path, sizeof path, "sandboxes/", j->id, i ? "/on/upper" : "/upper", NULL);
+        CAY_JOIN(path, "sandboxes/", j->id, i ? "/on/upper" : "/upper");
         int fd = subvol_open(&j->subvol, path, &parts[i]->st);
         if (fd < 0)
             return false;
@@ -278,7 +275,7 @@ static int run_job(job *j)
     struct stat st;
     clone_hold h = { .events = -1, .guard = -1 };
     CAY_TRY(enter_sandbox(j));
-    cay__str_copy(j->answer.method, sizeof j->answer.method, "copy");
+    CAY_COPY(j->answer.method, "copy");
     /* An answer that was lost: the layer is there, whole. */
     if (fstatat(j->layers, j->root.layer, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
@@ -310,9 +307,9 @@ static int run_job(job *j)
     if (rc == 0)
         rc = publish_all(j);
     if (j->root.tree.shared || j->on.tree.shared)
-        cay__str_copy(j->answer.method, sizeof j->answer.method, "reflink");
+        CAY_COPY(j->answer.method, "reflink");
     if (there)
-        cay__str_copy(j->answer.method, sizeof j->answer.method, "btrfs");
+        CAY_COPY(j->answer.method, "btrfs");
     j->answer.bytes = j->root.tree.bytes + j->on.tree.bytes;
     j->answer.files = j->root.tree.files + j->on.tree.files;
     return rc;
@@ -354,8 +351,8 @@ int main(int argc, char **argv)
         return 2;
     }
     j.id = argv[1];
-    cay__str_copy(j.root.layer, sizeof j.root.layer, argv[2]);
-    cay__str_join(j.on.layer, sizeof j.on.layer, "o", argv[2] + 1, NULL);
+    CAY_COPY(j.root.layer, argv[2]);
+    CAY_JOIN(j.on.layer, "o", argv[2] + 1);
     j.stop = argc > 3 && !strcmp(argv[3], "--stop");
     copy_of_sandboxes = argc > 4 && !strcmp(argv[4], "--apart");
     int rc = run_job(&j);

@@ -98,8 +98,8 @@ static bool read_maps(const look *l, const char *file)
 static bool on_process(int pid, void *arg)
 {
     const look *l = arg;
-    char path[64], n[21], t[300];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/task", NULL);
+    char path[64], t[300];
+    proc_path(path, pid, "/task");
     DIR *d = opendir(path);
     if (!d)
         return errno == ENOENT || errno == ESRCH;
@@ -108,13 +108,13 @@ static bool on_process(int pid, void *arg)
     for (struct dirent *e; ok && (e = readdir(d));) {
         if (e->d_name[0] == '.')
             continue;
-        cay__str_join(t, sizeof t, path, "/", e->d_name, "/stat", NULL);
+        CAY_JOIN(t, path, "/", e->d_name, "/stat");
         const char *end = NULL;
         if (cay__fd_read_file(AT_FDCWD, t, state, sizeof state) > 0)
             end = strrchr(state, ')');
         if (!end || end[1] == 0 || end[2] == 'Z' || end[2] == 'X')
             continue;
-        cay__str_join(t, sizeof t, path, "/", e->d_name, "/maps", NULL);
+        CAY_JOIN(t, path, "/", e->d_name, "/maps");
         ok = read_maps(l, t);
         first = false;
         if (ok)

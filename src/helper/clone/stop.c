@@ -19,23 +19,29 @@
 
 #define STOP_MS 5000
 
+void proc_path(char out[64], int pid, const char *file)
+{
+    char n[21];
+    cay__str_join(out, 64, "/proc/", cay__str_u64(n, (uint64_t)pid), file, NULL);
+}
+
 static bool pid_ns(int pid, struct stat *st)
 {
-    char path[64], n[21];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/pid", NULL);
+    char path[64];
+    proc_path(path, pid, "/ns/pid");
     return stat(path, st) == 0;
 }
 
 /* In that namespace, or in one below it. */
 static bool is_in_namespace(int pid, const struct stat *ns, const struct stat *own)
 {
-    char path[64], n[21];
+    char path[64];
     struct stat st;
     if (!pid_ns(pid, &st) || st.st_ino == own->st_ino)
         return false;
     if (st.st_ino == ns->st_ino)
         return true;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/pid", NULL);
+    proc_path(path, pid, "/ns/pid");
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
     while (fd >= 0) {
         int up = ioctl(fd, NS_GET_PARENT);
@@ -80,7 +86,7 @@ static char state_of(const char *file)
 static bool waits_for_child(const char *task)
 {
     char path[360], buf[64];
-    cay__str_join(path, sizeof path, task, "/syscall", NULL);
+    CAY_JOIN(path, task, "/syscall");
     if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0 || buf[0] < '0' || buf[0] > '9')
         return false;
     long call = strtol(buf, NULL, 10);
@@ -97,7 +103,7 @@ static bool waits_for_child(const char *task)
 static bool in_the_freezer(const char *task, bool guess)
 {
     char path[360], buf[64] = "";
-    cay__str_join(path, sizeof path, task, "/wchan", NULL);
+    CAY_JOIN(path, task, "/wchan");
     if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0 || !strcmp(buf, "0"))
         return guess;
     return !strcmp(buf, "get_signal") || !strcmp(buf, "do_freezer_trap");
@@ -106,15 +112,15 @@ static bool in_the_freezer(const char *task, bool guess)
 /* Every thread: stopped, traced and stopped, or dead; or frozen. */
 static bool at_rest(int pid, bool frozen, bool guess)
 {
-    char dir[64], n[21], task[340], file[360];
-    cay__str_join(dir, sizeof dir, "/proc/", cay__str_u64(n, (uint64_t)pid), "/task", NULL);
+    char dir[64], task[340], file[360];
+    proc_path(dir, pid, "/task");
     DIR *d = opendir(dir);
     bool rest = true;
     for (struct dirent *e; d && rest && (e = readdir(d));) {
         if (e->d_name[0] == '.')
             continue;
-        cay__str_join(task, sizeof task, dir, "/", e->d_name, NULL);
-        cay__str_join(file, sizeof file, task, "/stat", NULL);
+        CAY_JOIN(task, dir, "/", e->d_name);
+        CAY_JOIN(file, task, "/stat");
         char s = state_of(file);
         rest = strchr("TtZX", s) || (s == 'D' && waits_for_child(task)) ||
                (s == 'S' && frozen && in_the_freezer(task, guess));
@@ -173,7 +179,7 @@ static bool send_to(int pid, uint64_t start, int sig)
 
 static bool on_stop(int pid, void *arg)
 {
-    char file[64], n[21];
+    char file[64];
     uint64_t start = cay__start_time(pid);
     if (!start)
         return true;
@@ -185,7 +191,7 @@ static bool on_stop(int pid, void *arg)
     sweep.fresh = true;
     if (guarded->n == PROCESSES_MAX)
         return false;
-    cay__str_join(file, sizeof file, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
+    proc_path(file, pid, "/stat");
     /* One that stands still already does so for a reason of its own, and is not continued either.
      */
     bool ours = state_of(file) != 'T';
@@ -253,9 +259,9 @@ static uint64_t ran_until_now(const char *task, uint64_t tid)
     unsigned long long user = 0, kernel = 0;
     /* The letter T comes a moment before the thread leaves its processor; this file is told when it
      * has. */
-    cay__str_join(path, sizeof path, task, "/syscall", NULL);
+    CAY_JOIN(path, task, "/syscall");
     cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf);
-    cay__str_join(path, sizeof path, task, "/stat", NULL);
+    CAY_JOIN(path, task, "/stat");
     const char *end = NULL;
     if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0)
         end = strrchr(buf, ')');
@@ -264,7 +270,7 @@ static uint64_t ran_until_now(const char *task, uint64_t tid)
             2 ||
         strchr("ZX", end[2]))
         return 0;
-    cay__str_join(path, sizeof path, task, "/status", NULL);
+    CAY_JOIN(path, task, "/status");
     if (!read_end(path, buf, sizeof buf))
         return 0;
     return mix_hash(mix_hash(mix_hash(mix_hash(tid, user), kernel),
@@ -274,13 +280,13 @@ static uint64_t ran_until_now(const char *task, uint64_t tid)
 
 static bool on_mark(int pid, void *arg)
 {
-    char dir[64], n[21], task[340];
+    char dir[64], task[340];
     uint64_t *sum = arg, tid;
-    cay__str_join(dir, sizeof dir, "/proc/", cay__str_u64(n, (uint64_t)pid), "/task", NULL);
+    proc_path(dir, pid, "/task");
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));)
         if (cay__str_to_u64(e->d_name, &tid)) {
-            cay__str_join(task, sizeof task, dir, "/", e->d_name, NULL);
+            CAY_JOIN(task, dir, "/", e->d_name);
             *sum += ran_until_now(task, tid);
         }
     if (d)

@@ -50,7 +50,7 @@ static bool find_root(clone_subvol *s, int home)
         cay__close_fd(&at);
         at = next;
     }
-    cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)home), NULL);
+    CAY_JOIN(link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)home));
     ssize_t len = readlink(link, path, sizeof path - 1);
     if (at < 0 || up == LEVELS || len <= 0)
         return false;
@@ -59,7 +59,7 @@ static bool find_root(clone_subvol *s, int home)
     for (unsigned i = 0; i < up; i++)
         while (from > path && *--from != '/')
             ;
-    if (!cay__str_copy(s->home, sizeof s->home, *from == '/' ? from + 1 : ".") || !*s->home)
+    if (!CAY_COPY(s->home, *from == '/' ? from + 1 : ".") || !*s->home)
         return false;
     s->root = CAY_STEAL_FD(at);
     return true;
@@ -72,19 +72,19 @@ bool subvol_prepare(clone_subvol *s, int home, int layers, const struct stat *up
     if (!on_btrfs(home, upper, &st) || !real_root() || !find_root(s, home))
         return false;
     cay__id_make(id, 'l');
-    cay__str_join(s->stage_name, sizeof s->stage_name, ".stage-", id, NULL);
+    CAY_JOIN(s->stage_name, ".stage-", id);
     if (mkdirat(layers, s->stage_name, 0700) < 0) {
         s->stage_name[0] = 0;
         return false;
     }
-    s->stage = openat(layers, s->stage_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    s->stage = cay__dir_at(layers, s->stage_name);
     return s->stage >= 0 && flock(s->stage, LOCK_EX | LOCK_NB) == 0;
 }
 
 bool subvol_take(clone_subvol *s)
 {
     struct btrfs_ioctl_vol_args_v2 a = { .fd = s->root, .flags = BTRFS_SUBVOL_RDONLY };
-    cay__str_copy(a.name, sizeof a.name, NAME);
+    CAY_COPY(a.name, NAME);
     bool ok = ioctl(s->stage, BTRFS_IOC_SNAP_CREATE_V2, &a) == 0;
     CAY_FAULT("clone.subvol.taken");
     return ok;
@@ -94,9 +94,9 @@ int subvol_open(const clone_subvol *s, const char *path, const struct stat *want
 {
     char whole[4200];
     struct stat st;
-    if (!cay__str_join(whole, sizeof whole, NAME "/", s->home, "/", path, NULL))
+    if (!CAY_JOIN(whole, NAME "/", s->home, "/", path))
         return -1;
-    CAY_AUTOFD fd = openat(s->stage, whole, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD fd = cay__dir_at(s->stage, whole);
     /* The same directory: inodes keep their numbers in a snapshot. */
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == want->st_ino)
         return CAY_STEAL_FD(fd);
@@ -107,7 +107,7 @@ void subvol_destroy(int stage)
 {
     struct btrfs_ioctl_vol_args a = { 0 };
     struct stat st;
-    cay__str_copy(a.name, sizeof a.name, NAME);
+    CAY_COPY(a.name, NAME);
     if (fstatat(stage, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
         st.st_ino == ROOT_INO)
         (void)ioctl(stage, BTRFS_IOC_SNAP_DESTROY,

@@ -127,7 +127,7 @@ static bool enter_dir(clone_tree *t, int from, const char *name, int to, const s
     CAY_AUTOFD in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
     if (in < 0 || !copy_same(in, st) || mkdirat(to, name, 0700) < 0)
         return false;
-    CAY_AUTOFD out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD out = cay__dir_at(to, name);
     if (out < 0 || ++t->depth > DEPTH_MAX) {
         if (out >= 0)
             errno = ENAMETOOLONG;

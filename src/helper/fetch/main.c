@@ -76,7 +76,7 @@ static void begin_body(fetch *f)
         return;
     f->began = true;
     curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &code);
-    snprintf(status, sizeof status, "%ld", code);
+    CAY_FORMAT(status, "%ld", code);
     put_note(f, "status", status);
     put_note(f, "etag", f->etag);
     put_note(f, "location", f->location);
@@ -127,7 +127,7 @@ static int report_result(fetch *f, CURLcode rc, const char *why)
                                              .extra = "too large",
                                              .extra_len = 9 });
     } else {
-        snprintf(text, sizeof text, "%.300s", why[0] ? why : curl_easy_strerror(rc));
+        CAY_FORMAT(text, "%.300s", why[0] ? why : curl_easy_strerror(rc));
         cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_FAIL,
                                              .target = "fetch_failed",
                                              .extra = text,

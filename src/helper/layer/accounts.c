@@ -15,8 +15,7 @@ int build_below(build *b, const char *path, int flags)
         if (b->below[i][0] == '/')
             dir = open(b->below[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         else
-            dir =
-                openat(b->t->layers, b->below[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            dir = cay__dir_at(b->t->layers, b->below[i]);
         if (dir < 0)
             return -1;
         int fd = cay__fd_openat2(
@@ -160,14 +159,8 @@ static int resolve_owners(build *b, const texts *x, cay_err *err)
         CAY_TRY(id_of(line, 3, b->owner, &gid, err));
     }
     CAY_EACH_OF(n, b->nodes, b->nnodes) {
-        if (n->entry)
-            n->uid = uid;
-        else
-            n->uid = 0;
-        if (n->entry)
-            n->gid = gid;
-        else
-            n->gid = 0;
+        n->uid = CAY_FLAG_IF(n->entry, uid);
+        n->gid = CAY_FLAG_IF(n->entry, gid);
         const char *line = NULL;
         if (*n->group)
             line = account_find(CAY_OR(x->new_group.data, ""), n->group);
@@ -182,9 +175,7 @@ static int resolve_owners(build *b, const texts *x, cay_err *err)
 
 static int write_file(build *b, const char *name, const cay__buf *text, cay_err *err)
 {
-    uid_t root = 0;
-    if (b->t->root)
-        root = TOOL_STORE;
+    uid_t root = tool_base(b->t);
     CAY_AUTOFD fd =
         openat(b->stage, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 || !cay__fd_write_all(fd, text->data, text->len) || fchown(fd, root, root) < 0)
@@ -194,9 +185,7 @@ static int write_file(build *b, const char *name, const cay__buf *text, cay_err 
 
 static int write_accounts(build *b, const texts *x, cay_err *err)
 {
-    uid_t base = 0;
-    if (b->t->root)
-        base = TOOL_STORE;
+    uid_t base = tool_base(b->t);
     if (mkdirat(b->stage, "etc", 0755) < 0 ||
         fchownat(b->stage, "etc", base, base, AT_SYMLINK_NOFOLLOW) < 0 ||
         mkdirat(b->stage, "home", 0755) < 0 ||
@@ -207,7 +196,7 @@ static int write_accounts(build *b, const texts *x, cay_err *err)
         CAY_AUTOFD there = -1;
         if (!b->uids[i])
             continue;
-        cay__str_join(home, sizeof home, "home/", b->users[i], NULL);
+        CAY_JOIN(home, "home/", b->users[i]);
         there = build_below(b, home, O_PATH);
         if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 ||
                           fchownat(b->stage, home, base + b->uids[i], base + b->uids[i],
@@ -261,14 +250,13 @@ static int update_accounts(build *b, texts *x, cay_err *err)
 
 int build_accounts(build *b, cay_err *err)
 {
-    texts x = { .passwd = cay__alloc(FILE_BYTES),
-                .group = cay__alloc(FILE_BYTES),
+    CAY_AUTOFREE char *passwd = cay__alloc(FILE_BYTES), *group = cay__alloc(FILE_BYTES);
+    texts x = { .passwd = passwd,
+                .group = group,
                 .new_passwd = CAY__BUF(4 << 20),
                 .new_group = CAY__BUF(4 << 20),
                 .next = FIRST_ID };
     int rc = update_accounts(b, &x, err);
-    free(x.passwd);
-    free(x.group);
     cay__buf_clear(&x.new_passwd);
     cay__buf_clear(&x.new_group);
     return rc;

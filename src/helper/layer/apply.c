@@ -13,7 +13,7 @@
 
 typedef struct items {
     item *v;
-    size_t n, cap;
+    size_t n;
 } items;
 
 static int read_items(items *l, cay_err *err)
@@ -28,15 +28,7 @@ static int read_items(items *l, cay_err *err)
         const char *path = cay__rec_get_str(&r);
         if (r.type != CAY__REC_ITEM || r.bad || !strchr("AMDT", kind) || !kind || l->n == ITEMS_MAX)
             break;
-        if (l->n == l->cap) {
-            if (l->cap)
-                l->cap = 2 * l->cap;
-            else
-                l->cap = 64;
-            l->v = reallocarray(l->v, l->cap, sizeof *l->v);
-            if (!l->v)
-                abort();
-        }
+        CAY_GROW(l->v, l->n);
         l->v[l->n++] = (item){ .kind = kind,
                                .named = flags & 1,
                                .late = kind == 'T' && (flags & 2),
@@ -88,9 +80,9 @@ static int open_all(tool *t, apply *a, const char *top, cay_err *err)
         return cay_fail_why(err, CAY_EBUSY, "apply_busy",
                             "another apply works on this directory; try again");
     CAY_TRY(tool_top_open(t, top, &upper, err));
-    cay__str_copy(on, sizeof on, top);
+    CAY_COPY(on, top);
     *strrchr(on, '/') = 0;
-    CAY_AUTOFD dir = openat(t->home, on, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD dir = cay__dir_at(t->home, on);
     if (dir < 0)
         return cay_fail_sys(err, "open %s", on);
     CAY_TRY(applied_open(&a->done, dir, err));
@@ -102,17 +94,11 @@ static int open_all(tool *t, apply *a, const char *top, cay_err *err)
 static int parse_args(tool *t, apply *a, const char **top, cay_err *err)
 {
     uint64_t since = 0;
-    CAY_EACH_OF(arg, t->args, t->nargs) {
-        const char *w = *arg;
-        if (cay__str_starts(w, "top="))
-            *top = w + 4;
-        else if (!strcmp(w, "dry"))
-            a->dry = true;
-        else if (!strcmp(w, "force"))
-            a->force = true;
-        else if (!cay__str_starts(w, "since=") || !cay__str_to_u64(w + 6, &since))
-            return cay_fail(err, CAY_EINVAL, "apply: %.60s", w);
-    }
+    const tool_word words[] = { { "top=", top },
+                                { "dry", .flag = &a->dry },
+                                { "force", .flag = &a->force },
+                                { "since=", .number = &since, .most = INT64_MAX } };
+    CAY_TRY(TOOL_WORDS(t, "apply", words, err));
     a->since = (int64_t)since;
     if (*top)
         return 0;

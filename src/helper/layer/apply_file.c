@@ -13,7 +13,7 @@
 static int set_result(item *it, unsigned status, const char *why)
 {
     it->status = status;
-    snprintf(it->why, sizeof it->why, "%s", why);
+    CAY_FORMAT(it->why, "%s", why);
     return 0;
 }
 
@@ -27,7 +27,7 @@ static int says_errno(item *it, const char *what)
         cause = "a link is on the way";
     else if (e == EXDEV)
         cause = "another filesystem is mounted there";
-    snprintf(why, sizeof why, "%s: %s", what, cause);
+    CAY_FORMAT(why, "%s: %s", what, cause);
     if (e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST)
         return set_result(it, CAY__APPLY_CONFLICT, why);
     return set_result(it, CAY__APPLY_REFUSED, why);
@@ -186,13 +186,31 @@ static bool copy_data(int in, int out)
     return true;
 }
 
-static void record_applied(apply *a, int parent, const char *name)
+static int is_done(item *it)
+{
+    return set_result(it, CAY__APPLY_DONE, "");
+}
+
+/* It is there, or with name NULL gone, by us. */
+static int record_applied(apply *a, item *it, int parent, const char *name)
 {
     struct stat st;
     if (name && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         applied_add(&a->done, &st);
     if (fstat(parent, &st) == 0)
         applied_add(&a->done, &st);
+    return is_done(it);
+}
+
+static int put_in_place(apply *a, item *it, int parent, const char *name)
+{
+    if (renameat(parent, APPLY_TEMP, parent, name) == 0) {
+        CAY_FAULT("layer.apply.renamed");
+        return record_applied(a, it, parent, name);
+    }
+    says_errno(it, "put in place");
+    unlinkat(parent, APPLY_TEMP, 0);
+    return 0;
 }
 
 static int put_file(apply *a, item *it, int src, int parent, const char *name,
@@ -211,14 +229,7 @@ static int put_file(apply *a, item *it, int src, int parent, const char *name,
         return 0;
     }
     CAY_FAULT("layer.apply.written");
-    if (renameat(parent, APPLY_TEMP, parent, name) < 0) {
-        says_errno(it, "put in place");
-        unlinkat(parent, APPLY_TEMP, 0);
-        return 0;
-    }
-    CAY_FAULT("layer.apply.renamed");
-    record_applied(a, parent, name);
-    return set_result(it, CAY__APPLY_DONE, "");
+    return put_in_place(a, it, parent, name);
 }
 
 /* Still the one that was looked at. */
@@ -237,14 +248,13 @@ static int put_mode(apply *a, item *it, int parent, const char *name, const stru
     if (mode == (old->st_mode & 07777))
         return set_result(it, CAY__APPLY_SAME, "");
     if (a->dry)
-        return set_result(it, CAY__APPLY_DONE, "");
+        return is_done(it);
     CAY_AUTOFD fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat now;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    CAY_FORMAT(path, "/proc/self/fd/%d", fd);
     if (fd < 0 || fstat(fd, &now) < 0 || !is_same_inode(&now, old) || chmod(path, mode) < 0)
         return says_errno(it, "set the mode");
-    record_applied(a, parent, name);
-    return set_result(it, CAY__APPLY_DONE, "");
+    return record_applied(a, it, parent, name);
 }
 
 static int put_link(apply *a, item *it, const entry *src, const char *src_name, int parent,
@@ -259,18 +269,12 @@ static int put_link(apply *a, item *it, const entry *src, const char *src_name, 
         return set_result(it, CAY__APPLY_REFUSED,
                           "a link that leaves the directory; name it to have it");
     if (a->dry)
-        return set_result(it, CAY__APPLY_DONE, "");
+        return is_done(it);
     unlinkat(parent, APPLY_TEMP, 0);
     if (!make_link(a, parent, target, old))
         return says_errno(it, "make the link");
     CAY_FAULT("layer.apply.linked");
-    if (renameat(parent, APPLY_TEMP, parent, name) < 0) {
-        says_errno(it, "put in place");
-        unlinkat(parent, APPLY_TEMP, 0);
-        return 0;
-    }
-    record_applied(a, parent, name);
-    return set_result(it, CAY__APPLY_DONE, "");
+    return put_in_place(a, it, parent, name);
 }
 
 static int put_dir(apply *a, item *it, int parent, const char *name, const struct stat *st,
@@ -280,14 +284,13 @@ static int put_dir(apply *a, item *it, int parent, const char *name, const struc
     if (!fresh && mode_for(a, st, old) == (old->st_mode & 0777))
         return set_result(it, CAY__APPLY_SAME, "");
     if (a->dry)
-        return set_result(it, CAY__APPLY_DONE, "");
+        return is_done(it);
     if (old && fresh && unlinkat(parent, name, 0) < 0)
         return says_errno(it, "replace");
     if (fresh) {
         if (!make_dir(a, parent, name, mode_for(a, st, NULL)))
             return says_errno(it, "make");
-        record_applied(a, parent, name);
-        return set_result(it, CAY__APPLY_DONE, "");
+        return record_applied(a, it, parent, name);
     }
     struct stat now;
     CAY_AUTOFD fd =
@@ -295,8 +298,7 @@ static int put_dir(apply *a, item *it, int parent, const char *name, const struc
     if (fd < 0 || fstat(fd, &now) < 0 || !is_same_inode(&now, old) ||
         fchmod(fd, mode_for(a, st, old)) < 0)
         return says_errno(it, "set the mode");
-    record_applied(a, parent, name);
-    return set_result(it, CAY__APPLY_DONE, "");
+    return record_applied(a, it, parent, name);
 }
 
 /* What stands in the way of putting it, in the user's directory as it is now. */
@@ -323,7 +325,7 @@ static int put_item(apply *a, item *it, const entry *src, const char *src_name)
     const char *why;
     CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, a->dry ? NULL : make_way, a, name);
     if (parent < 0 && a->dry && (errno == ENOENT || errno == ENOTDIR))
-        return set_result(it, CAY__APPLY_DONE, ""); /* its directory comes before it */
+        return is_done(it); /* its directory comes before it */
     if (parent < 0)
         return says_errno(it, "enter its directory");
     bool there = fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0;
@@ -344,11 +346,11 @@ static int put_item(apply *a, item *it, const entry *src, const char *src_name)
     if (!S_ISREG(st.st_mode))
         return set_result(it, CAY__APPLY_REFUSED,
                           "only files, directories and links are taken over");
-    CAY_AUTOFD fd = openat(src->dir, src_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTOFD fd = cay__file_at(src->dir, src_name);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return set_result(it, CAY__APPLY_GONE, "it changed meanwhile");
     if (a->dry)
-        return set_result(it, CAY__APPLY_DONE, "");
+        return is_done(it);
     return put_file(a, it, fd, parent, name, &st, was);
 }
 
@@ -380,22 +382,21 @@ int apply_remove(apply *a, item *it, cay_err *err)
     CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, NULL, NULL, name);
     if (parent < 0) {
         if (errno == ENOENT)
-            return set_result(it, CAY__APPLY_DONE, "");
+            return is_done(it);
         return says_errno(it, "enter its directory");
     }
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
-        return set_result(it, CAY__APPLY_DONE, "");
+        return is_done(it);
     if (!S_ISDIR(old.st_mode) && !a->force && is_later(a, &old))
         return set_result(it, CAY__APPLY_CONFLICT,
                           "it changed in your directory since the sandbox was made");
     if (a->dry)
-        return set_result(it, CAY__APPLY_DONE, "");
+        return is_done(it);
     if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0) {
         if (errno == ENOTEMPTY)
             return set_result(it, CAY__APPLY_CONFLICT, "it holds files that stay");
         return says_errno(it, "remove");
     }
     CAY_FAULT("layer.apply.removed");
-    record_applied(a, parent, NULL);
-    return set_result(it, CAY__APPLY_DONE, "");
+    return record_applied(a, it, parent, NULL);
 }

@@ -108,7 +108,7 @@ static uint32_t on_disk(const build *b, uint32_t id)
 {
     if (b->single)
         return 0;
-    return id + (b->t->root ? TOOL_STORE : 0);
+    return id + tool_base(b->t);
 }
 
 static int make_dir(build *b, const build_node *n, cay_err *err)

@@ -23,10 +23,10 @@ typedef struct moved {
 typedef struct run {
     compare *c;
     frame *f;
-    size_t n, cap;
+    size_t n;
     cay__buf path, from;
     moved *mv;
-    size_t nmv, capmv;
+    size_t nmv;
     pathmap by_to, by_from; /* numbers in mv */
 } run;
 
@@ -66,7 +66,7 @@ static bool same_inode(const struct stat *a, const struct stat *b)
 static int open_regular(int dir, const char *name)
 {
     struct stat st;
-    CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTOFD fd = cay__file_at(dir, name);
     if (fd < 0 || fstat(fd, &st) < 0 || meta_foreign(&st))
         return -1;
     errno = ESTALE;
@@ -134,15 +134,7 @@ static int note_moved(walk *w, const char *name, const struct stat *st, bool *do
     *down = true;
     if (!S_ISDIR(st->st_mode) || !meta_redirect(r->c->t, w->dir, name, to, sizeof to))
         return 0;
-    if (r->nmv == r->capmv) {
-        if (r->capmv)
-            r->capmv = 2 * r->capmv;
-        else
-            r->capmv = 16;
-        r->mv = reallocarray(r->mv, r->capmv, sizeof *r->mv);
-        if (!r->mv)
-            abort();
-    }
+    CAY_GROW(r->mv, r->nmv);
     CAY_AUTOBUF from = CAY__BUF(PATH_BYTES);
     size_t cut = 0;
     if (r->c->under)
@@ -180,15 +172,7 @@ static bool moved_away(const run *r, const char *from)
 static int push_frame(run *r, bool full, bool is_moved, cay_err *err)
 {
     compare *c = r->c;
-    if (r->n == r->cap) {
-        if (r->cap)
-            r->cap = 2 * r->cap;
-        else
-            r->cap = 32;
-        r->f = reallocarray(r->f, r->cap, sizeof *r->f);
-        if (!r->f)
-            abort();
-    }
+    CAY_GROW(r->f, r->n);
     frame *f = &r->f[r->n++];
     *f = (frame){ .path = r->path.len, .from = r->from.len, .full = full, .moved = is_moved };
     const int dirs[] = { crawl_fd(&c->a.top), crawl_fd(&c->b.top), full ? crawl_fd(&c->a.base) : -1,
@@ -250,6 +234,23 @@ static void from_is(run *r, const char *from)
 {
     r->from.len = 0;
     cay__buf_str(&r->from, from);
+}
+
+int compare_under(compare *c, const char *name, cay_err *err)
+{
+    view *both[] = { &c->a, &c->b };
+    CAY_EACH(it, both) {
+        entry e;
+        bool other;
+        view_look(*it, name, &e);
+        if (!e.there || !S_ISDIR(e.st.st_mode))
+            view_nothing(*it);
+        else if (view_down(c->t, *it, name, &other) < 0)
+            return cay_fail_sys(err, "enter %.60s", name);
+        else if (other)
+            c->same_base = false;
+    }
+    return 0;
 }
 
 static int report_change(run *r, change *ch, char kind, cay_err *err)

@@ -57,6 +57,8 @@ typedef struct compare {
     void *arg;
 } compare;
 
+/* To a directory of both roots; a side that has none there has nothing. */
+int compare_under(compare *c, const char *name, cay_err *err);
 /* The views stand where the comparison begins. */
 int compare_run(compare *c, cay_err *err);
 /* Do both have the same bytes? Holes cost nothing. -1 and errno. */

@@ -16,15 +16,7 @@ typedef struct crawl_level {
 
 static void push_level(crawl *c, crawl_level l)
 {
-    if (c->n == c->cap) {
-        if (c->cap)
-            c->cap = 2 * c->cap;
-        else
-            c->cap = 32;
-        c->lv = reallocarray(c->lv, c->cap, sizeof *c->lv);
-        if (!c->lv)
-            abort();
-    }
+    CAY_GROW(c->lv, c->n);
     c->lv[c->n++] = l;
     if (c->n > KEPT + 1 && !c->lv[c->n - KEPT + 1].jumped) /* the root's is kept for good */
         cay__close_fd(&c->lv[c->n - KEPT].fd);
@@ -71,7 +63,7 @@ int crawl_down(crawl *c, const char *name)
         errno = EFBIG;
         return -1;
     }
-    int fd = openat(crawl_fd(c), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = cay__dir_at(crawl_fd(c), name);
     if (fd < 0)
         return -1;
     push_level(c, level_of(fd));
@@ -104,10 +96,7 @@ int crawl_up(crawl *c)
             errno = ESTALE;
         }
         up->fd = fd;
-        if (fd < 0)
-            rc = -1;
-        else
-            rc = 0;
+        rc = CAY_MIN(fd, 0);
     }
     cay__close_fd(&now->fd);
     c->n--;
@@ -116,15 +105,7 @@ int crawl_up(crawl *c)
 
 void names_add(name_list *l, const char *name)
 {
-    if (l->n == l->cap) {
-        if (l->cap)
-            l->cap = 2 * l->cap;
-        else
-            l->cap = 32;
-        l->v = reallocarray(l->v, l->cap, sizeof *l->v);
-        if (!l->v)
-            abort();
-    }
+    CAY_GROW(l->v, l->n);
     l->v[l->n++] = cay__strdup(name);
     l->bytes += strlen(name) + 1;
 }

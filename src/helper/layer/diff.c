@@ -43,40 +43,21 @@ typedef struct sink {
 
 static int parse_args(tool *t, ask *q, cay_err *err)
 {
-    CAY_EACH_OF(arg, t->args, t->nargs) {
-        const char *w = *arg, *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
-        size_t n;
-        if (eq)
-            n = (size_t)(eq - w);
-        else
-            n = strlen(w);
-        const struct {
-            const char *word;
-            const char **to;
-            bool *flag;
-        } words[] = { { "a-top", &q->a_top, NULL },   { "b-top", &q->b_top, NULL },
-                      { "under", &q->under, NULL },   { "skip", &q->skip, NULL },
-                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL },
-                      { "on", NULL, &q->on },         { "patch", NULL, &q->patch },
-                      { "every", NULL, &q->every },   { "no-renames", NULL, &q->plain },
-                      { "digest", NULL, &q->digest } };
-        bool known = false;
-        for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
-            known = strlen(words[k].word) == n && !strncmp(words[k].word, w, n);
-            if (known && words[k].to)
-                *words[k].to = v;
-            else if (known)
-                *words[k].flag = true;
-        }
-        if (!known && n == 1 && *w == 'a' && q->na < TOOL_STACK_MAX)
-            known = (q->a[q->na++] = v);
-        else if (!known && n == 1 && *w == 'b' && q->nb < TOOL_STACK_MAX)
-            known = (q->b[q->nb++] = v);
-        else if (!known && n == 7 && !strncmp(w, "context", n))
-            known = cay__str_to_u64(v, &q->context) && q->context <= 1000;
-        if (!known)
-            return cay_fail(err, CAY_EINVAL, "diff: %.60s", w);
-    }
+    const tool_word words[] = { { "a-top=", &q->a_top },
+                                { "b-top=", &q->b_top },
+                                { "under=", &q->under },
+                                { "skip=", &q->skip },
+                                { "prefix=", &q->prefix },
+                                { "root=", &t->bottom },
+                                { "on", .flag = &q->on },
+                                { "patch", .flag = &q->patch },
+                                { "every", .flag = &q->every },
+                                { "no-renames", .flag = &q->plain },
+                                { "digest", .flag = &q->digest },
+                                { "context=", .number = &q->context, .most = 1000 },
+                                { "a=", .list = q->a, .n = &q->na, .most = TOOL_STACK_MAX },
+                                { "b=", .list = q->b, .n = &q->nb, .most = TOOL_STACK_MAX } };
+    CAY_TRY(TOOL_WORDS(t, "diff", words, err));
     if (q->under && !tool_one_name(q->under))
         return cay_fail(err, CAY_EINVAL, "diff: \"%.60s\" is not one name", q->under);
     return 0;
@@ -88,7 +69,7 @@ static int open_disk(tool *t, const char *id, int *fd, cay_err *err)
     char path[48];
     const char *step;
     *fd = -1;
-    cay__str_join(path, sizeof path, "sandboxes/", id, "/image", NULL);
+    CAY_JOIN(path, "sandboxes/", id, "/image");
     CAY_AUTOFD image = openat(t->home, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (image < 0) {
         if (errno == ENOENT)
@@ -98,7 +79,7 @@ static int open_disk(tool *t, const char *id, int *fd, cay_err *err)
     CAY_AUTOFD disk = cay__image_mount(image, &step);
     if (disk < 0)
         return cay_fail_sys(err, "disk image: %s", step);
-    *fd = openat(disk, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *fd = cay__dir_at(disk, "upper");
     if (*fd < 0)
         return cay_fail_sys(err, "open %s", path);
     return 0;
@@ -132,7 +113,7 @@ int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
         if (*fd >= 0)
             return 0;
     }
-    *fd = openat(t->home, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *fd = cay__dir_at(t->home, path);
     if (*fd < 0)
         return cay_fail_sys(err, "open %s", path);
     return 0;
@@ -200,7 +181,7 @@ static bool add_file(EVP_MD_CTX *sum, const entry *e, const char *name)
         return (n = readlinkat(e->dir, name, buf, sizeof buf)) >= 0 &&
                EVP_DigestUpdate(sum, buf, (size_t)n) == 1;
     struct stat st;
-    CAY_AUTOFD fd = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTOFD fd = cay__file_at(e->dir, name);
     if (fd >= 0 && (fstat(fd, &st) < 0 || meta_foreign(&st)))
         return false;
     while (fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0)
@@ -264,24 +245,6 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     return send_text(c->t, s, err);
 }
 
-/* To the directory that was asked for; a side that has none there has nothing. */
-static int go_under(compare *c, const char *name, cay_err *err)
-{
-    view *both[] = { &c->a, &c->b };
-    CAY_EACH_OF(it, both, 2) {
-        entry e;
-        bool other;
-        view_look(*it, name, &e);
-        if (!e.there || !S_ISDIR(e.st.st_mode))
-            view_nothing(*it);
-        else if (view_down(c->t, *it, name, &other) < 0)
-            return cay_fail_sys(err, "enter %.60s", name);
-        else if (other)
-            c->same_base = false;
-    }
-    return 0;
-}
-
 int diff_run(tool *t, cay_err *err)
 {
     ask q = { .context = 3 };
@@ -302,7 +265,7 @@ int diff_run(tool *t, cay_err *err)
     CAY_TRY(open_views(t, &q, &c, err));
     int rc = tool_say(t, CAY__REC_READY, &s.rec, err);
     if (rc == 0 && q.under)
-        rc = go_under(&c, q.under, err);
+        rc = compare_under(&c, q.under, err);
     if (rc == 0)
         rc = compare_run(&c, err);
     view_close(&c.a);

@@ -11,21 +11,10 @@
 #define CHUNK (1u << 20)
 #define BLOCK 4096u
 
-/* Each inode that has several names: which entry of the walk was the first, and its path for who
- * asks by hooks. A sandbox chooses both how many there are and how long their paths. */
-typedef struct first {
-    dev_t dev;
-    ino_t ino;
-    uint64_t entry; /* counted from 1, 0: a free place */
-    char *path;
-} first;
-
 typedef struct digest {
     EVP_MD_CTX *all;
     char *chunk;
-    first *v;
-    size_t n, cap; /* a hash table, cap is a power of two */
-    size_t path_bytes;
+    tool_links links;
     uint64_t bytes, files;
     const digest_hooks *hooks; /* or NULL */
     void *arg;
@@ -53,7 +42,7 @@ static void add_bytes(digest *d, const void *p, size_t n)
     update_digest(d, p, n);
 }
 
-static first *find_slot(first *v, size_t cap, dev_t dev, ino_t ino)
+static tool_link *find_slot(tool_link *v, size_t cap, dev_t dev, ino_t ino)
 {
     size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
     while (v[i].entry && (v[i].dev != dev || v[i].ino != ino))
@@ -61,44 +50,54 @@ static first *find_slot(first *v, size_t cap, dev_t dev, ino_t ino)
     return &v[i];
 }
 
-static void grow_table(digest *d)
+static void grow_table(tool_links *l)
 {
-    size_t cap = 256;
-    if (d->cap)
-        cap = 2 * d->cap;
-    first *v = cay__alloc(cap * sizeof *v);
-    CAY_EACH_OF(it, d->v, d->cap)
+    size_t cap = CAY_MAX(2 * l->cap, (size_t)256);
+    tool_link *v = cay__alloc(cap * sizeof *v);
+    CAY_EACH_OF(it, l->v, l->cap)
         if (it->entry)
             *find_slot(v, cap, it->dev, it->ino) = *it;
-    free(d->v);
-    d->v = v;
-    d->cap = cap;
+    free(l->v);
+    l->v = v;
+    l->cap = cap;
 }
 
-/* *out: its first name, or NULL when this is it. What counts is the place among all entries: files
- * of a layer may have names in other layers, too, which says nothing about the content. */
-static int first_name(digest *d, const struct stat *st, const char *path, const first **out)
+int tool_links_first(tool_links *l, const struct stat *st, uint64_t entry, const char *path,
+                     const tool_link **out, cay_err *err)
 {
+    size_t len = CAY_FLAG_IF(path, strlen(path) + 1);
     *out = NULL;
-    if (2 * (d->n + 1) > d->cap)
-        grow_table(d);
-    first *f = find_slot(d->v, d->cap, st->st_dev, st->st_ino);
+    if (2 * (l->n + 1) > l->cap)
+        grow_table(l);
+    tool_link *f = find_slot(l->v, l->cap, st->st_dev, st->st_ino);
     if (f->entry) {
         *out = f;
         return 0;
     }
-    size_t len = 0;
-    if (d->hooks)
-        len = strlen(path) + 1;
-    if (d->n == LINKS_MAX || d->path_bytes + len > LINK_BYTES)
-        return d->rc = cay_fail_why(d->err, CAY_ETOOBIG, "too_many_links",
-                                    "more files with several names than can be kept in mind (%u, "
-                                    "or %u MiB of paths)",
-                                    LINKS_MAX, LINK_BYTES >> 20);
-    *f = (first){ st->st_dev, st->st_ino, d->files, len ? cay__strdup(path) : NULL };
-    d->path_bytes += len;
-    d->n++;
+    if (l->n == LINKS_MAX || l->path_bytes + len > LINK_BYTES)
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_links",
+                            "more files with several names than can be kept in mind (%u, or %u MiB "
+                            "of paths)",
+                            LINKS_MAX, LINK_BYTES >> 20);
+    *f = (tool_link){ st->st_dev, st->st_ino, entry, CAY_IF(path, cay__strdup(path)) };
+    l->path_bytes += len;
+    l->n++;
     return 0;
+}
+
+void tool_links_clear(tool_links *l)
+{
+    CAY_EACH_OF(it, l->v, l->cap)
+        free(it->path);
+    free(l->v);
+}
+
+int tool_file(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
+    if (fd < 0)
+        fd = cay__file_at(dir, name);
+    return fd;
 }
 
 static bool all_zero(const char *p, size_t n)
@@ -148,9 +147,7 @@ static int add_data(digest *d, int fd, uint64_t size, bool sparse)
 static int open_file(int dir, const char *name, struct stat *st)
 {
     struct stat now;
-    CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
-    if (fd < 0)
-        fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTOFD fd = tool_file(dir, name);
     if (fd < 0 || fstat(fd, &now) < 0 || meta_foreign(&now))
         return -1;
     errno = ESTALE;
@@ -192,16 +189,18 @@ static int call_node_hook(digest *d, int dir, const char *name, const char *path
 static int add_node(digest *d, const tool *t, int dir, const char *name, const char *path,
                     const struct stat *seen)
 {
-    uint32_t base = 0;
-    if (t->root)
-        base = TOOL_STORE;
+    uint32_t base = tool_base(t);
     char target[4096];
     struct stat now = *seen, *st = &now;
     xattrs x = { 0 };
     bool file = S_ISREG(st->st_mode);
-    const first *other = NULL;
+    const tool_link *other = NULL;
     d->files++;
-    if (file && st->st_nlink > 1 && first_name(d, st, path, &other) < 0)
+    /* What counts is the place among all entries: files of a layer may have names in other layers,
+     * too, which says nothing about the content. */
+    if (file && st->st_nlink > 1 &&
+        (d->rc =
+             tool_links_first(&d->links, st, d->files, CAY_IF(d->hooks, path), &other, d->err)) < 0)
         return -1;
     add_bytes(d, path, strlen(path));
     update_digest(d, other ? "h" : "n", 1);
@@ -223,11 +222,9 @@ static int add_node(digest *d, const tool *t, int dir, const char *name, const c
     add_xattrs(d, &x);
     int rc = call_node_hook(d, dir, name, path, st, NULL, &x);
     xattrs_clear(&x);
-    if (rc < 0 || file) {
-        if (rc < 0)
-            return rc;
+    CAY_TRY(rc);
+    if (file)
         return add_file(d, fd, st);
-    }
     if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
         add_num(d, st->st_rdev);
     if (S_ISLNK(st->st_mode)) {
@@ -252,9 +249,7 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
 
 static void digest_end(digest *d)
 {
-    CAY_EACH_OF(it, d->v, d->cap)
-        free(it->path);
-    free(d->v);
+    tool_links_clear(&d->links);
     free(d->chunk);
     EVP_MD_CTX_free(d->all);
 }
@@ -287,8 +282,7 @@ int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *ar
     if (rc == 0 && EVP_DigestFinal_ex(d.all, sum, NULL) != 1)
         abort();
     digest_end(&d);
-    if (rc < 0)
-        return cay_wrap(err, rc, "digest of %s", layer);
+    CAY_TRY(cay_wrap(err, rc, "digest of %s", layer));
     *out = (digested){ .bytes = d.bytes, .files = d.files };
     cay__hex_put(out->hex, sum, sizeof sum);
     return 0;

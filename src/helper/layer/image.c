@@ -52,13 +52,7 @@ static int on_check(uint64_t items, uint64_t bytes, void *arg, cay_err *err)
 {
     in *i = arg;
     CAY_TRY(tool_check(i->t, err));
-    if (bytes - i->said < 8u << 20 && items % 4096)
-        return 0;
-    CAY_AUTOBUF b = CAY__BUF(64);
-    i->said = bytes;
-    cay__rec_num(&b, items);
-    cay__rec_num(&b, bytes);
-    return tool_say(i->t, CAY__REC_PROGRESS, &b, err);
+    return tool_progress(i->t, &i->said, items, bytes, err);
 }
 
 static int open_below(in *i, cay_err *err)
@@ -84,7 +78,7 @@ static int make_layer(in *i, cay_err *err)
     i->sink = (cay__sink){ .root = fd,
                            .threads = 2,
                            .owners = true,
-                           .uid_base = t->root ? TOOL_STORE : 0,
+                           .uid_base = tool_base(t),
                            .max_items = 1000000,
                            .max_bytes = BYTES_MAX,
                            .image = true,

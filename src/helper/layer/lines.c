@@ -24,7 +24,7 @@ typedef struct myers {
     text a, b;
     long *fwd, *back; /* furthest points by diagonal, with room for the negative ones */
     region *todo;
-    size_t n, cap;
+    size_t n;
 } myers;
 
 bool lines_binary(const char *p, size_t n)
@@ -114,15 +114,7 @@ static bool find_middle(myers *s, const region *o, size_t *ax, size_t *by)
 
 static void push_box(myers *s, region o)
 {
-    if (s->n == s->cap) {
-        if (s->cap)
-            s->cap = 2 * s->cap;
-        else
-            s->cap = 32;
-        s->todo = reallocarray(s->todo, s->cap, sizeof *s->todo);
-        if (!s->todo)
-            abort();
-    }
+    CAY_GROW(s->todo, s->n);
     s->todo[s->n++] = o;
 }
 

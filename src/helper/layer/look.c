@@ -28,23 +28,14 @@ typedef struct ask {
 
 static int parse_args(tool *t, ask *q, cay_err *err)
 {
-    CAY_EACH_OF(arg, t->args, t->nargs) {
-        const char *w = *arg;
-        if (!strncmp(w, "a=", 2) && q->n < TOOL_STACK_MAX)
-            q->layers[q->n++] = w + 2;
-        else if (!strncmp(w, "top=", 4))
-            q->top = w + 4;
-        else if (!strncmp(w, "root=", 5))
-            t->bottom = w + 5;
-        else if (!strncmp(w, "path=", 5))
-            q->path = w + 5;
-        else if (!strcmp(w, "list"))
-            q->list = true;
-        else if (!strcmp(w, "open"))
-            q->open = true;
-        else if (strcmp(w, "stat") != 0)
-            return cay_fail(err, CAY_EINVAL, "look: %.60s", w);
-    }
+    const tool_word words[] = { { "top=", &q->top },
+                                { "root=", &t->bottom },
+                                { "path=", &q->path },
+                                { "list", .flag = &q->list },
+                                { "open", .flag = &q->open },
+                                { "stat" },
+                                { "a=", .list = q->layers, .n = &q->n, .most = TOOL_STACK_MAX } };
+    CAY_TRY(TOOL_WORDS(t, "look", words, err));
     if (q->path)
         return 0;
     return cay_fail(err, CAY_EINVAL, "look: no path");
@@ -58,9 +49,7 @@ static int send_entry(tool *t, cay__buf *rec, const char *name, const entry *e, 
     if (S_ISLNK(st->st_mode))
         n = readlinkat(e->dir, name, target, sizeof target - 1);
     target[CAY_MAX(n, 0)] = 0;
-    uint32_t base = 0;
-    if (t->root)
-        base = TOOL_STORE; /* ids as they are inside */
+    uint32_t base = tool_base(t); /* ids as they are inside */
     cay__rec_bytes(rec, name, strlen(name));
     const uint64_t numbers[] = { st->st_mode,
                                  (uint64_t)st->st_size,
@@ -78,23 +67,19 @@ static int send_entry(tool *t, cay__buf *rec, const char *name, const entry *e, 
 
 static int list_entries(tool *t, const view *v, cay_err *err)
 {
-    name_list all = { 0 };
-    cay__buf rec = CAY__BUF(CAY__REC_MAX);
-    int rc = 0;
+    TOOL_AUTONAMES all = { 0 };
+    CAY_AUTOBUF rec = CAY__BUF(CAY__REC_MAX);
     if (names_read(&all, crawl_fd(&v->base)) < 0 || names_read(&all, crawl_fd(&v->top)) < 0)
-        rc = cay_fail_sys(err, "list the directory");
+        return cay_fail_sys(err, "list the directory");
     names_sort(&all);
-    for (size_t i = 0; rc == 0 && i < CAY_MIN(all.n, (size_t)ENTRIES_MAX); i++) {
+    CAY_EACH_OF(name, all.v, CAY_MIN(all.n, (size_t)ENTRIES_MAX)) {
         entry e;
-        view_look(v, all.v[i], &e);
+        view_look(v, *name, &e);
         if (e.there)
-            rc = send_entry(t, &rec, all.v[i], &e, err);
-        if (rc == 0)
-            rc = tool_check(t, err);
+            CAY_TRY(send_entry(t, &rec, *name, &e, err));
+        CAY_TRY(tool_check(t, err));
     }
-    names_clear(&all);
-    cay__buf_clear(&rec);
-    return rc;
+    return 0;
 }
 
 /* Only a file is opened, and it is looked at again then: nothing else may be read, waited for or
@@ -155,7 +140,7 @@ static int serve_request(tool *t, const ask *q, view *v, cay_err *err)
     const char *name;
     entry e;
     bool other;
-    if (!cay__str_copy(path, sizeof path, q->path))
+    if (!CAY_COPY(path, q->path))
         return cay_fail_why(err, CAY_EINVAL, "path_invalid", "the path is too long");
     CAY_TRY(walk_path(t, v, path, &name, err));
     if (!*name) {
@@ -175,10 +160,8 @@ static int serve_request(tool *t, const ask *q, view *v, cay_err *err)
     }
     if (q->open)
         CAY_TRY(hand_over(&e, name, err));
-    cay__buf rec = CAY__BUF(CAY__REC_MAX);
-    int rc = send_entry(t, &rec, name, &e, err);
-    cay__buf_clear(&rec);
-    return rc;
+    CAY_AUTOBUF rec = CAY__BUF(CAY__REC_MAX);
+    return send_entry(t, &rec, name, &e, err);
 }
 
 int look_run(tool *t, cay_err *err)
@@ -190,11 +173,10 @@ int look_run(tool *t, cay_err *err)
     CAY_TRY(stack_open(t, q.layers, q.n, &base, err));
     CAY_TRY(tool_top_open(t, q.top, &top, err));
     view_open(&v, CAY_STEAL_FD(base), CAY_STEAL_FD(top));
-    cay__buf none = CAY__BUF(64);
+    CAY_AUTOBUF none = CAY__BUF(64);
     int rc = tool_say(t, CAY__REC_READY, &none, err);
     if (rc == 0)
         rc = serve_request(t, &q, &v, err);
-    cay__buf_clear(&none);
     view_close(&v);
     return rc;
 }

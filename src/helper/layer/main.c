@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #define ARGS_MAX   1024
+#define SAY_EVERY  (8u << 20)
 #define TREE       "t"        /* in a stage */
 #define APART_ARGS (1u << 20) /* bytes, of a server that is not root */
 
@@ -49,7 +50,7 @@ bool tool_one_name(const char *name)
 int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err)
 {
     CAY_TRY(tool_layer_name(name, err));
-    *fd = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *fd = cay__dir_at(t->layers, name);
     if (*fd < 0 && errno == ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "layer_missing", "there is no layer %s", name);
     if (*fd < 0)
@@ -61,20 +62,18 @@ int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err)
 int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
 {
     char id[24];
-    uid_t owner = 0;
-    if (t->root)
-        owner = TOOL_STORE;
+    uid_t owner = tool_base(t);
     cay__id_make(id, 'l');
     cay__str_join(name, 40, ".stage-", id, NULL);
     CAY_TRY_SYS(mkdirat(t->layers, name, CAY__MUTANT("apart-stage") ? 0755 : 0700), err,
                 "make a directory in layers/");
     /* Below a directory that nobody else may enter: what has the modes of a tenant's choice could
      * be changed under our hands. Open until we end, for its lock. */
-    int shut = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int shut = cay__dir_at(t->layers, name);
     bool made = shut >= 0 && flock(shut, LOCK_EX | LOCK_NB) == 0 && mkdirat(shut, TREE, 0755) == 0;
     CAY_AUTOFD at = -1;
     if (made)
-        at = openat(shut, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        at = cay__dir_at(shut, TREE);
     if (at < 0 || fchown(at, owner, owner) < 0) {
         int rc = cay_fail_sys(err, "make a directory in layers/");
         if (made)
@@ -90,7 +89,7 @@ int tool_publish(tool *t, const char *stage, const char *layer, cay_err *err)
 {
     CAY_TRY(tool_layer_name(layer, err));
     char made[44];
-    cay__str_join(made, sizeof made, stage, "/" TREE, NULL);
+    CAY_JOIN(made, stage, "/" TREE);
     CAY_TRY_SYS(renameat2(t->layers, made, t->layers, layer, RENAME_NOREPLACE), err,
                 "publish layer %s", layer);
     unlinkat(t->layers, stage, AT_REMOVEDIR);
@@ -110,6 +109,48 @@ int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err)
     if (cay__rec_send_buf(TOOL_SOCK, type, b))
         return 0;
     return cay_fail_sys_as(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
+}
+
+int tool_progress(tool *t, uint64_t *said, uint64_t items, uint64_t bytes, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(64);
+    if (bytes - *said < SAY_EVERY && items % 4096)
+        return 0;
+    *said = bytes;
+    cay__rec_num(&b, items);
+    cay__rec_num(&b, bytes);
+    return tool_say(t, CAY__REC_PROGRESS, &b, err);
+}
+
+static bool take_word(const tool_word *w, const char *arg)
+{
+    size_t n = strlen(w->key);
+    const char *v = arg + n;
+    if (strncmp(arg, w->key, n) || (*v && v[-1] != '='))
+        return false;
+    if (w->value)
+        *w->value = v;
+    if (w->flag)
+        *w->flag = true;
+    if (w->number)
+        return cay__str_to_u64(v, w->number) && *w->number <= w->most;
+    if (w->list && *w->n < w->most)
+        w->list[(*w->n)++] = v;
+    else
+        return !w->list;
+    return true;
+}
+
+int tool_words(const tool *t, const char *verb, const tool_word *words, size_t n, cay_err *err)
+{
+    CAY_EACH_OF(arg, t->args, t->nargs) {
+        bool known = false;
+        CAY_EACH_OF(w, words, n)
+            known |= take_word(w, *arg);
+        if (!known)
+            return cay_fail(err, CAY_EINVAL, "%s: %.60s", verb, *arg);
+    }
+    return 0;
 }
 
 /* Root of the namespace that the layers' ids belong to; a capability beyond it is never gained. */

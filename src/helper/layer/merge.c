@@ -30,7 +30,7 @@ typedef struct merge {
     int tree, hold; /* the growing layer; a directory beside it */
     crawl at;       /* in the tree, in step with the walk through the layer */
     held *v;
-    size_t n, cap;
+    size_t n;
     pathmap by_to; /* number in v */
 } merge;
 
@@ -40,7 +40,7 @@ static bool mark_get(const tool *t, int dir, const char *name, const char *what,
     char path[300], attr[64];
     if (!meta_path(path, dir, name))
         return false;
-    snprintf(attr, sizeof attr, "%s.overlay.%s", t->root ? "trusted" : "user", what);
+    CAY_FORMAT(attr, "%s.overlay.%s", t->root ? "trusted" : "user", what);
     ssize_t n = lgetxattr(path, attr, value, cap - 1);
     if (n < 0)
         return false;
@@ -62,14 +62,14 @@ bool meta_redirect(const tool *t, int dir, const char *name, char *to, size_t ca
 static int mark_set(const tool *t, int dir, const char *name, const char *what, const char *value)
 {
     xattr x = { .value = (char *)value, .len = strlen(value) };
-    snprintf(x.name, sizeof x.name, "overlay.%s", what);
+    CAY_FORMAT(x.name, "overlay.%s", what);
     return xattr_set(t, dir, name, &x);
 }
 
 static void mark_drop(const tool *t, int dir, const char *name, const char *what)
 {
     char path[300], attr[64];
-    snprintf(attr, sizeof attr, "%s.overlay.%s", t->root ? "trusted" : "user", what);
+    CAY_FORMAT(attr, "%s.overlay.%s", t->root ? "trusted" : "user", what);
     if (meta_path(path, dir, name))
         lremovexattr(path, attr);
 }
@@ -80,7 +80,7 @@ static int clear_away(merge *m, int dir, const char *name, cay_err *err)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return cay_fail_sys(err, "replace %.100s", name);
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = cay__dir_at(dir, name);
     if (fd < 0)
         return cay_fail_sys(err, "replace %.100s", name);
     CAY_TRY(remove_tree(m->t, fd, err));
@@ -132,7 +132,7 @@ static int copy_meta(const tool *t, int from, const char *src, int to, const cha
 static int copy_file(const tool *t, int from, int to, const char *name, const struct stat *st)
 {
     struct stat now;
-    CAY_AUTOFD in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTOFD in = cay__file_at(from, name);
     CAY_AUTOFD out =
         in < 0 || fstat(in, &now) < 0 || meta_foreign(&now)
             ? -1
@@ -219,7 +219,7 @@ static int trace_path(merge *m, const char *path, char base[REDIRECT_MAX], int *
         }
         int next = -1;
         if (there && S_ISDIR(st.st_mode))
-            next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            next = cay__dir_at(at, name);
         cay__close_fd(&at);
         at = next;
     }
@@ -244,15 +244,7 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
     *down = true;
     if (!S_ISDIR(st->st_mode) || !meta_redirect(m->t, w->dir, name, to, sizeof to))
         return 0;
-    if (m->n == m->cap) {
-        if (m->cap)
-            m->cap = 2 * m->cap;
-        else
-            m->cap = 16;
-        m->v = reallocarray(m->v, m->cap, sizeof *m->v);
-        if (!m->v)
-            abort();
-    }
+    CAY_GROW(m->v, m->n);
     held *h = &m->v[m->n++];
     *h = (held){ .to = cay__strdup(w->path) };
     pathmap_put(&m->by_to, h->to, m->n - 1);
@@ -299,7 +291,7 @@ static int hold_all(merge *m, cay_err *err)
         CAY_TRY_SYS(trace_path(m, h->from, h->base, &parent), err, "follow %.150s", h->from);
         if (parent < 0)
             continue;
-        snprintf(h->name, sizeof h->name, "%zu", i);
+        CAY_FORMAT(h->name, "%zu", i);
         CAY_TRY_SYS(renameat(parent, last_name(h->from), m->hold, h->name), err, "move %.150s",
                     h->from);
     }
@@ -394,9 +386,7 @@ static int merge_layer(merge *m, const char *layer, cay_err *err)
     crawl_open(&m->at, dup(m->tree));
     rc = walk_tree(&w, fd, err);
     crawl_close(&m->at);
-    if (rc < 0)
-        return cay_wrap(err, rc, "layer %s", layer);
-    return 0;
+    return cay_wrap(err, rc, "layer %s", layer);
 }
 
 typedef struct prune {

@@ -130,7 +130,7 @@ int xattr_set(const tool *t, int dir, const char *name, const xattr *x)
     const char *space = "";
     if (cay__str_starts(x->name, "overlay."))
         space = t->root ? "trusted." : "user.";
-    snprintf(inner, sizeof inner, "%s%s", space, x->name);
+    CAY_FORMAT(inner, "%s%s", space, x->name);
     return lsetxattr(path, inner, x->value, x->len, 0);
 }
 
@@ -141,7 +141,7 @@ int meta_follow(int root, int dir, const char *to)
     {
         if (dir < 0 || strchr(to, '/') || !strcmp(to, ".."))
             return -1;
-        return openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return cay__dir_at(dir, to);
     }
     int at = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (at >= 0) {
@@ -153,7 +153,7 @@ int meta_follow(int root, int dir, const char *to)
         cay__str_copy(name, CAY_MIN(n + 1, sizeof name), to);
         int next = -1;
         if (fits && strcmp(name, ".."))
-            next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            next = cay__dir_at(at, name);
         cay__close_fd(&at);
         at = next;
         to += n;

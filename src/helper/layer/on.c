@@ -18,11 +18,6 @@
 
 volatile sig_atomic_t clone_canceled; /* of the copier; who waits is looked for in between */
 
-static int open_dir(int at, const char *name)
-{
-    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 static int fail_at(const char *what, const char *id, cay_err *err)
 {
     return cay_fail_sys(err, "%s of sandbox %.24s", what, id);
@@ -34,13 +29,13 @@ static int discard_dir(tool *t, int box, const char *name, cay_err *err)
 {
     char gone[64], id[24];
     cay__id_make(id, 'b');
-    cay__str_join(gone, sizeof gone, "sandboxes/.old-", id, NULL);
+    CAY_JOIN(gone, "sandboxes/.old-", id);
     if (renameat(box, name, t->home, gone) < 0) {
         if (errno == ENOENT)
             return 0;
         return cay_fail_sys(err, "put %s aside", name);
     }
-    int fd = open_dir(t->home, gone);
+    int fd = cay__dir_at(t->home, gone);
     if (fd >= 0 && remove_tree(t, fd, NULL) == 0)
         unlinkat(t->home, gone, AT_REMOVEDIR);
     return 0;
@@ -82,10 +77,10 @@ static int make_fresh(tool *t, int box, int layer, int applied, cay_err *err)
 {
     CAY_TRY(discard_dir(t, box, FRESH, err));
     CAY_TRY_SYS(mkdirat(box, FRESH, 0711), err, "make " FRESH);
-    CAY_AUTOFD at = open_dir(box, FRESH), from = open_dir(layer, "upper");
+    CAY_AUTOFD at = cay__dir_at(box, FRESH), from = cay__dir_at(layer, "upper");
     if (from < 0 || at < 0 || mkdirat(at, "upper", 0700) < 0)
         return cay_fail_sys(err, "copy what the snapshot has");
-    CAY_AUTOFD to = open_dir(at, "upper");
+    CAY_AUTOFD to = cay__dir_at(at, "upper");
     if (to < 0)
         return cay_fail_sys(err, "copy what the snapshot has");
     int rc = copy_tree(from, to, err);
@@ -126,9 +121,7 @@ static int new_upper(tool *t, int box, cay_err *err)
 {
     struct stat st;
     if (fstatat(box, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
-        st = (struct stat){ .st_mode = 0755,
-                            .st_uid = t->root ? TOOL_STORE : 0,
-                            .st_gid = t->root ? TOOL_STORE : 0 };
+        st = (struct stat){ .st_mode = 0755, .st_uid = tool_base(t), .st_gid = tool_base(t) };
     CAY_TRY(discard_dir(t, box, "upper", err));
     CAY_FAULT("layer.on.middle");
     if ((mkdirat(box, UPPER, 0755) < 0 && errno != EEXIST) ||
@@ -140,7 +133,7 @@ static int new_upper(tool *t, int box, cay_err *err)
 
 static int restore_on(tool *t, int box, int layer, cay_err *err)
 {
-    CAY_AUTOFD on = open_dir(box, "on");
+    CAY_AUTOFD on = cay__dir_at(box, "on");
     if (on < 0)
         return cay_fail_sys(err, "open what was written above the directory");
     CAY_TRY(make_fresh(
@@ -181,10 +174,10 @@ int on_run(tool *t, cay_err *err)
     if (t->nargs != 3 || i == CAY_LEN(ops) || !cay__id_valid(t->args[1], 'c') ||
         !cay__id_valid(t->args[2], 'o'))
         return cay_fail_why(err, CAY_EINVAL, "protocol", "on wants a word, a sandbox and a layer");
-    cay__str_join(path, sizeof path, "sandboxes/", t->args[1], NULL);
+    CAY_JOIN(path, "sandboxes/", t->args[1]);
     if (ops[i].fn == fill_on && mkdirat(t->home, path, 0711) < 0 && errno != EEXIST)
         return fail_at("make the directory", t->args[1], err);
-    CAY_AUTOFD box = open_dir(t->home, path), layer = -1;
+    CAY_AUTOFD box = cay__dir_at(t->home, path), layer = -1;
     if (box < 0)
         return fail_at("open the directory", t->args[1], err);
     if (ops[i].layer) {

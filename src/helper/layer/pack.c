@@ -20,9 +20,8 @@
 #include "compare.h"
 #include <linux/openat2.h>
 
-#define SKIPS     256
-#define CHUNK     (1u << 20)
-#define SAY_EVERY (8u << 20)
+#define SKIPS 256
+#define CHUNK (1u << 20)
 
 typedef struct ask {
     const char *a[TOOL_STACK_MAX + 1], *b[TOOL_STACK_MAX + 1], *skip[SKIPS];
@@ -31,13 +30,6 @@ typedef struct ask {
     uint64_t threads;
 } ask;
 
-/* The first name of a file that has several. */
-typedef struct first {
-    dev_t dev;
-    ino_t ino;
-    char *path;
-} first;
-
 typedef struct pack {
     tool *t;
     ask q;
@@ -45,9 +37,7 @@ typedef struct pack {
     seal seal;
     cay__buf chain; /* the deepest directory that was told, with those around it */
     char *chunk, *extra;
-    first *v;
-    size_t n, cap; /* a hash table */
-    size_t path_bytes;
+    tool_links links;
     uint64_t items, bytes, said;
     bool single;    /* one id is all there is */
     struct stat on; /* b-on: the directory of the host; its owner is the workspace's user */
@@ -57,40 +47,20 @@ typedef struct pack {
 
 static int parse_args(tool *t, ask *q, cay_err *err)
 {
-    CAY_EACH_OF(arg, t->args, t->nargs) {
-        const char *w = *arg, *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
-        size_t n = 0;
-        if (eq)
-            n = (size_t)(eq - w);
-        const struct {
-            const char *word;
-            const char **to, **list;
-            size_t *count, most;
-        } words[] = { { "top", &q->top, 0, 0, 0 },
-                      { "under", &q->under, 0, 0, 0 },
-                      { "meta", &q->meta, 0, 0, 0 },
-                      { "format", &q->format, 0, 0, 0 },
-                      { "root", &t->bottom, 0, 0, 0 },
-                      { "raw", &q->raw, 0, 0, 0 },
-                      { "a-on", &q->a_on, 0, 0, 0 },
-                      { "b-on", &q->b_on, 0, 0, 0 },
-                      { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
-                      { "b", 0, q->b, &q->nb, TOOL_STACK_MAX + 1 },
-                      { "skip", 0, q->skip, &q->nskip, SKIPS } };
-        bool known = n == 7 && !strncmp(w, "threads", n) && cay__str_to_u64(v, &q->threads) &&
-                     q->threads <= 64;
-        for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
-            if (strlen(words[k].word) != n || strncmp(words[k].word, w, n))
-                continue;
-            known = words[k].to || *words[k].count < words[k].most;
-            if (words[k].to)
-                *words[k].to = v;
-            else if (known)
-                words[k].list[(*words[k].count)++] = v;
-        }
-        if (!known)
-            return cay_fail(err, CAY_EINVAL, "pack: %.60s", w);
-    }
+    const size_t most = TOOL_STACK_MAX + 1;
+    const tool_word words[] = { { "top=", &q->top },
+                                { "under=", &q->under },
+                                { "meta=", &q->meta },
+                                { "format=", &q->format },
+                                { "root=", &t->bottom },
+                                { "raw=", &q->raw },
+                                { "a-on=", &q->a_on },
+                                { "b-on=", &q->b_on },
+                                { "threads=", .number = &q->threads, .most = 64 },
+                                { "a=", .list = q->a, .n = &q->na, .most = most },
+                                { "b=", .list = q->b, .n = &q->nb, .most = most },
+                                { "skip=", .list = q->skip, .n = &q->nskip, .most = SKIPS } };
+    CAY_TRY(TOOL_WORDS(t, "pack", words, err));
     if (q->under && !tool_one_name(q->under))
         return cay_fail(err, CAY_EINVAL, "pack: \"%.60s\" is not one name", q->under);
     return 0;
@@ -214,17 +184,6 @@ static int write_item(pack *p, const cay__item *it, cay_err *err)
     return p->w.ops->item(&p->w, it, err);
 }
 
-static int report_progress(pack *p, cay_err *err)
-{
-    if (p->bytes - p->said < SAY_EVERY && p->items % 4096)
-        return 0;
-    CAY_AUTOBUF b = CAY__BUF(64);
-    p->said = p->bytes;
-    cay__rec_num(&b, p->items);
-    cay__rec_num(&b, p->bytes);
-    return tool_say(p->t, CAY__REC_PROGRESS, &b, err);
-}
-
 static bool is_written_dir(const pack *p, const char *path, size_t n)
 {
     const char *c = CAY_OR(p->chain.data, "");
@@ -254,10 +213,7 @@ static int stat_visible(const compare *c, const char *path, int *dir, struct sta
 static int open_around(int dir, char *path, const char **name)
 {
     char *slash = strrchr(path, '/');
-    if (slash)
-        *name = slash + 1;
-    else
-        *name = path;
+    *name = CAY_OR(CAY_IF(slash, slash + 1), path);
     if (slash)
         *slash = 0;
     return cay__fd_openat2(dir, slash ? path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
@@ -277,8 +233,7 @@ static int write_parents(pack *p, const compare *c, const char *path, cay_err *e
         up[n] = 0;
         char under[CAY__ITEM_PATH + 64];
         const char *name;
-        if (!cay__str_join(under, sizeof under, CAY_OR(p->q.under, ""), p->q.under ? "/" : "", up,
-                           NULL))
+        if (!CAY_JOIN(under, CAY_OR(p->q.under, ""), p->q.under ? "/" : "", up))
             return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
                                 "%.100s…: a path of more than 4,000 bytes fits no archive", up);
         CAY_TRY_SYS(stat_visible(c, under, &dir, &st), err, "look at %.150s", up);
@@ -293,51 +248,12 @@ static int write_parents(pack *p, const compare *c, const char *path, cay_err *e
     return 0;
 }
 
-static first *find_slot(first *v, size_t cap, dev_t dev, ino_t ino)
-{
-    size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
-    while (v[i].path && (v[i].dev != dev || v[i].ino != ino))
-        i = (i + 1) & (cap - 1);
-    return &v[i];
-}
-
-/* *out: the name under which its bytes were told, or NULL. */
-static int first_name(pack *p, const struct stat *st, const char *path, const char **out,
-                      cay_err *err)
-{
-    if (2 * (p->n + 1) > p->cap) {
-        size_t cap = 256;
-        if (p->cap)
-            cap = 2 * p->cap;
-        first *v = cay__alloc(cap * sizeof *v);
-        CAY_EACH_OF(it, p->v, p->cap)
-            if (it->path)
-                *find_slot(v, cap, it->dev, it->ino) = *it;
-        free(p->v);
-        p->v = v;
-        p->cap = cap;
-    }
-    first *f = find_slot(p->v, p->cap, st->st_dev, st->st_ino);
-    *out = f->path;
-    if (f->path)
-        return 0;
-    p->path_bytes += strlen(path) + 1;
-    if (p->n == LINKS_MAX || p->path_bytes > LINK_BYTES)
-        return cay_fail_why(
-            err, CAY_ETOOBIG, "too_many_links",
-            "more files with several names than can be kept in mind (%u, or %u MiB of paths)",
-            LINKS_MAX, LINK_BYTES >> 20);
-    *f = (first){ st->st_dev, st->st_ino, cay__strdup(path) };
-    p->n++;
-    return 0;
-}
-
 static int write_data(pack *p, const void *data, size_t n, cay_err *err)
 {
     p->bytes += n;
     seal_data(&p->seal, data, n);
     CAY_TRY(p->w.ops->data(&p->w, data, n, err));
-    CAY_TRY(report_progress(p, err));
+    CAY_TRY(tool_progress(p->t, &p->said, p->items, p->bytes, err));
     return tool_check(p->t, err);
 }
 
@@ -388,18 +304,15 @@ static int write_contents(pack *p, int fd, const cay__item *it, bool sparse, cay
 static int write_file(pack *p, const change *ch, cay_err *err)
 {
     struct stat st;
-    CAY_AUTOFD fd =
-        openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
-    if (fd < 0)
-        fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTOFD fd = tool_file(ch->b.dir, ch->name);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st))
         return cay_fail_sys(err, "open %.150s", ch->path);
-    const char *other = NULL;
+    const tool_link *other = NULL;
     if (st.st_nlink > 1 && p->w.ops->hard_links)
-        CAY_TRY(first_name(p, &st, ch->path, &other, err));
+        CAY_TRY(tool_links_first(&p->links, &st, 1, ch->path, &other, err));
     cay__item it = item_of(p, other ? CAY__ITEM_HARD : CAY__ITEM_FILE, ch->path, &st);
     if (other) {
-        it.target = other;
+        it.target = other->path;
         return write_item(p, &it, err);
     }
     if (p->w.ops->wants_gone)
@@ -435,7 +348,7 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     if (ch->kind != 'D' && !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
         return 0; /* FIFOs and sockets are nothing without who made them */
     CAY_TRY(write_parents(p, c, ch->path, err));
-    CAY_TRY(report_progress(p, err));
+    CAY_TRY(tool_progress(p->t, &p->said, p->items, p->bytes, err));
     if (ch->kind == 'D')
         return write_item(
             p, &(cay__item){ .type = CAY__ITEM_GONE, .path = ch->path, .target = "", .extra = "" },
@@ -488,7 +401,7 @@ static int raw_node(void *arg, int dir, const char *name, const char *path, cons
     unsigned flags = 0;
     p->at = 0;
     CAY_TRY(raw_kind(p, path, st, x, &type, &flags, err));
-    CAY_TRY(report_progress(p, err));
+    CAY_TRY(tool_progress(p->t, &p->said, p->items, p->bytes, err));
     if (p->over)
         return 0;
     if (other && is_skipped(p, other))
@@ -573,7 +486,6 @@ static int open_views(pack *p, compare *c, cay_err *err)
 /* Down to `under` on both sides; the archive's root is what b has there. */
 static int begin_archive(pack *p, compare *c, cay_err *err)
 {
-    view *both[] = { &c->a, &c->b };
     struct stat st;
     int dir;
     if (stat_visible(c, CAY_OR(p->q.under, "."), &dir, &st) < 0)
@@ -581,17 +493,8 @@ static int begin_archive(pack *p, compare *c, cay_err *err)
                             CAY_OR(p->q.under, ""));
     cay__item root = item_of(p, CAY__ITEM_DIR, ".", &st);
     CAY_TRY(write_item(p, &root, err));
-    for (size_t i = 0; p->q.under && i < 2; i++) {
-        entry e;
-        bool other;
-        view_look(both[i], p->q.under, &e);
-        if (!e.there || !S_ISDIR(e.st.st_mode))
-            view_nothing(both[i]);
-        else if (view_down(p->t, both[i], p->q.under, &other) < 0)
-            return cay_fail_sys(err, "enter %.60s", p->q.under);
-        else if (other)
-            c->same_base = false;
-    }
+    if (p->q.under)
+        return compare_under(c, p->q.under, err);
     return 0;
 }
 
@@ -652,9 +555,7 @@ int pack_run(tool *t, cay_err *err)
     seal_close(&p->seal);
     if (p->w.ops && p->w.ops->drop)
         p->w.ops->drop(&p->w);
-    CAY_EACH_OF(it, p->v, p->cap)
-        free(it->path);
-    free(p->v);
+    tool_links_clear(&p->links);
     free(p->chunk);
     free(p->extra);
     cay__buf_clear(&p->chain);

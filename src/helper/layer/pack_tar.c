@@ -74,7 +74,7 @@ static int text_member(writer *w, const char *name, const char *text, cay_err *e
 {
     cay__member *m = &w->t->member;
     *m = (cay__member){ .type = '0', .mode = 0644, .size = strlen(text) };
-    if (!cay__str_copy(m->name, sizeof m->name, name))
+    if (!CAY_COPY(m->name, name))
         return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
                             "%.100s…: a path of more than 4,000 bytes fits no archive", name);
     cay__tar_head(&w->out, m);
@@ -116,7 +116,7 @@ static void format_name(const writer *w, const char *path, bool dir, char room[C
 static int write_whiteout(writer *w, const char *dir, size_t len, const char *name, cay_err *err)
 {
     char room[CAY__ITEM_PATH + 16];
-    snprintf(room, sizeof room, "%.*s%s.wh.%s", (int)len, dir, len ? "/" : "", name);
+    CAY_FORMAT(room, "%.*s%s.wh.%s", (int)len, dir, len ? "/" : "", name);
     return text_member(w, room, "", err);
 }
 
@@ -141,7 +141,7 @@ static int image_item(writer *w, const cay__item *it, cay_err *err)
 static void add_attr(cay__buf *records, const char *name, const void *value, size_t len)
 {
     char key[300];
-    snprintf(key, sizeof key, "SCHILY.xattr.%.255s", name);
+    CAY_FORMAT(key, "SCHILY.xattr.%.255s", name);
     cay__tar_record(records, key, value, len);
 }
 
@@ -157,8 +157,8 @@ static void records_of(const writer *w, const cay__item *it, cay__buf *records)
             s++;
             ns = 1000000000 - ns;
         }
-        int n = snprintf(when, sizeof when, "%s%lld.%09u", it->mtime < 0 && s == 0 ? "-" : "",
-                         (long long)s, ns);
+        int n =
+            CAY_FORMAT(when, "%s%lld.%09u", it->mtime < 0 && s == 0 ? "-" : "", (long long)s, ns);
         cay__tar_record(records, "mtime", when, (size_t)n);
     }
     if (it->type == CAY__ITEM_GONE)
@@ -182,21 +182,15 @@ static int write_item(writer *w, const cay__item *it, cay_err *err)
         m->type = '1';
     else
         m->type = '0';
-    if (it->type == CAY__ITEM_GONE)
-        m->mode = 0;
-    else
-        m->mode = it->mode;
+    m->mode = CAY_FLAG_IF(it->type != CAY__ITEM_GONE, it->mode);
     m->uid = it->uid;
     m->gid = it->gid;
     m->mtime = it->mtime;
-    if (it->type == CAY__ITEM_FILE)
-        m->size = w->t->size = it->size;
-    else
-        m->size = w->t->size = 0;
+    m->size = w->t->size = CAY_FLAG_IF(it->type == CAY__ITEM_FILE, it->size);
     m->target[0] = 0;
     format_name(w, it->path, dir, m->name);
     if (it->type == CAY__ITEM_LINK)
-        snprintf(m->target, sizeof m->target, "%s", it->target);
+        CAY_FORMAT(m->target, "%s", it->target);
     if (it->type == CAY__ITEM_HARD)
         format_name(w, it->target, false, m->target);
     records_of(w, it, &records);

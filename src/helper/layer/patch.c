@@ -42,21 +42,15 @@ static void load_link(const entry *e, const char *name, side *s)
 {
     s->data = cay__alloc(4096);
     ssize_t n = readlinkat(e->dir, name, s->data, 4096);
-    if (n < 0)
-        s->len = 0;
-    else
-        s->len = (size_t)n;
+    s->len = (size_t)CAY_MAX(n, 0);
     s->mode = 0120000;
 }
 
 static void load_file(const entry *e, const char *name, side *s)
 {
     struct stat st;
-    if (e->st.st_mode & 0100)
-        s->mode = 0100755;
-    else
-        s->mode = 0100644;
-    CAY_AUTOFD fd = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    s->mode = 0100644 | CAY_FLAG_IF(e->st.st_mode & 0100, 0111);
+    CAY_AUTOFD fd = cay__file_at(e->dir, name);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st)) {
         s->unfit = "cannot be read";
         return;
@@ -67,10 +61,7 @@ static void load_file(const entry *e, const char *name, side *s)
     }
     s->data = cay__alloc((size_t)st.st_size + 1);
     ssize_t n = pread(fd, s->data, (size_t)st.st_size, 0);
-    if (n < 0)
-        s->len = 0;
-    else
-        s->len = (size_t)n;
+    s->len = (size_t)CAY_MAX(n, 0);
     if (lines_binary(s->data, s->len))
         s->unfit = "binary";
 }

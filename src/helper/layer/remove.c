@@ -42,7 +42,7 @@ int remove_tree(tool *t, int fd, cay_err *err)
 
 static int remove_at(tool *t, const char *name, cay_err *err)
 {
-    int fd = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = cay__dir_at(t->layers, name);
     if (fd < 0) {
         if (errno == ENOENT)
             return 0;
@@ -66,19 +66,16 @@ void tool_unstage(tool *t, const char *stage)
  * them while they live. */
 int remove_sweep(tool *t, cay_err *err)
 {
-    name_list l = { 0 };
-    int rc = 0;
-    if (names_read(&l, t->layers) < 0)
-        rc = cay_fail_sys(err, "list layers/");
-    for (size_t i = 0; rc == 0 && i < l.n; i++) {
-        if (!cay__str_starts(l.v[i], ".gone-") && !cay__str_starts(l.v[i], ".stage-"))
+    TOOL_AUTONAMES l = { 0 };
+    CAY_TRY_SYS(names_read(&l, t->layers), err, "list layers/");
+    CAY_EACH_OF(name, l.v, l.n) {
+        if (!cay__str_starts(*name, ".gone-") && !cay__str_starts(*name, ".stage-"))
             continue;
-        CAY_AUTOFD fd = openat(t->layers, l.v[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        CAY_AUTOFD fd = cay__dir_at(t->layers, *name);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            rc = remove_at(t, l.v[i], err);
+            CAY_TRY(remove_at(t, *name, err));
     }
-    names_clear(&l);
-    return rc;
+    return 0;
 }
 
 int remove_run(tool *t, cay_err *err)
@@ -88,7 +85,7 @@ int remove_run(tool *t, cay_err *err)
         CAY_TRY(tool_layer_name(*it, err));
     CAY_EACH_OF(arg, t->args, t->nargs) {
         cay__id_make(id, 'l');
-        cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
+        CAY_JOIN(gone, ".gone-", id);
         if (renameat(t->layers, *arg, t->layers, gone) < 0 && errno != ENOENT)
             return cay_fail_sys(err, "remove layer %s", *arg);
         CAY_FAULT("layer.remove.renamed");
@@ -101,7 +98,7 @@ int purge_run(tool *t, cay_err *err)
     struct stat st;
     if (mkdirat(t->home, GONE, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, "make %s", GONE);
-    CAY_AUTOFD gone = openat(t->home, GONE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD gone = cay__dir_at(t->home, GONE);
     if (gone < 0 || fstat(gone, &st) < 0)
         return cay_fail_sys(err, "open %s", GONE);
     CAY_EACH_OF(it, t->args, t->nargs) {

@@ -66,8 +66,8 @@ void seal_item(seal *s, const cay__item *it)
         uid = it->uid;
         gid = it->gid;
     }
-    int n = snprintf(head, sizeof head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE,
-                     mode, uid, gid);
+    int n = CAY_FORMAT(head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE, mode, uid,
+                       gid);
     seal_data(s, head, (size_t)n);
     hash_text(s, it->path, strlen(it->path));
     hash_text(s, target, strlen(target));

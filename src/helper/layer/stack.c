@@ -19,7 +19,7 @@ static int mount_scratch(tool *t, cay_err *err)
         if (mount("tmpfs", *cover, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700,size=1m") <
             0)
             continue;
-        cay__str_join(empty, sizeof empty, *cover, "/empty", NULL);
+        CAY_JOIN(empty, *cover, "/empty");
         if (mkdir(empty, 0755) < 0)
             break;
         t->scratch = *cover;
@@ -33,7 +33,7 @@ static int mount_scratch(tool *t, cay_err *err)
 static int mount_overlay(tool *t, const char *options, int *fd)
 {
     char at[32], n[21];
-    cay__str_join(at, sizeof at, t->scratch, "/v", cay__str_u64(n, t->views++), NULL);
+    CAY_JOIN(at, t->scratch, "/v", cay__str_u64(n, t->views++));
     if (mkdir(at, 0755) < 0 || fchdir(t->layers) < 0)
         return -1;
     int rc = mount("overlay", at, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, options),
@@ -69,7 +69,7 @@ int stack_host_dir(int given, int *fd, cay_err *err)
 {
     char link[64], path[4096], n[21];
     struct stat want, have;
-    cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)given), NULL);
+    CAY_JOIN(link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)given));
     ssize_t len = readlink(link, path, sizeof path - 1);
     path[CAY_MAX(len, 0)] = 0;
     CAY_AUTOFD at = -1;
@@ -92,14 +92,13 @@ int stack_cover(tool *t, int view, const char *name, const char *layer, int dir,
     CAY_AUTOFD at = openat(view, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0)
         return cay_fail_sys(err, "enter /%s", name);
-    cay__str_join(options, sizeof options,
-                  t->root ? "redirect_dir=nofollow" : "userxattr,redirect_dir=nofollow",
-                  ",index=off,metacopy=off,lowerdir=", layer, "/upper:/proc/self/fd/",
-                  cay__str_u64(n, (uint64_t)dir), NULL);
+    CAY_JOIN(options, t->root ? "redirect_dir=nofollow" : "userxattr,redirect_dir=nofollow",
+             ",index=off,metacopy=off,lowerdir=", layer, "/upper:/proc/self/fd/",
+             cay__str_u64(n, (uint64_t)dir));
     CAY_TRY_SYS(mount_overlay(t, options, &shown), err, "show what is above the directory");
-    cay__str_join(to, sizeof to, "/proc/self/fd/", cay__str_u64(n, (uint64_t)at), NULL);
+    CAY_JOIN(to, "/proc/self/fd/", cay__str_u64(n, (uint64_t)at));
     char from[32];
-    cay__str_join(from, sizeof from, t->scratch, "/v", cay__str_u64(n, t->views - 1), NULL);
+    CAY_JOIN(from, t->scratch, "/v", cay__str_u64(n, t->views - 1));
     CAY_TRY_SYS(mount(from, to, NULL, MS_BIND, NULL), err, "show /%s", name);
     return 0;
 }
@@ -117,9 +116,9 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
         CAY_TRY(tool_layer_open(t, *layer, &there, err));
     }
     CAY_TRY(mount_scratch(t, err));
-    bool fits = cay__str_join(options, sizeof options,
-                              t->root ? "redirect_dir=follow" : "userxattr,redirect_dir=nofollow",
-                              ",index=off,metacopy=off,lowerdir=", NULL);
+    bool fits =
+        CAY_JOIN(options, t->root ? "redirect_dir=follow" : "userxattr,redirect_dir=nofollow",
+                 ",index=off,metacopy=off,lowerdir=");
     size_t len = strlen(options);
     for (size_t i = n; fits && i-- > 0;) {
         fits = cay__str_join(options + len, sizeof options - len, layers[i], ":", NULL);

@@ -60,6 +60,24 @@ typedef struct tool {
     const char *bottom;  /* a directory of the host below every stack, or NULL */
 } tool;
 
+/* What ids on disk are moved by. */
+static inline uint32_t tool_base(const tool *t)
+{
+    return CAY_FLAG_IF(t->root, TOOL_STORE);
+}
+
+/* Arguments by their words: KEY=VALUE, or a word alone. */
+typedef struct tool_word {
+    const char *key;    /* with its "=" */
+    const char **value; /* where its value goes */
+    bool *flag;         /* becomes true */
+    uint64_t *number;   /* its value, at most `most` */
+    const char **list;  /* its values, at most `most`, counted in *n */
+    size_t *n, most;
+} tool_word;
+int tool_words(const tool *t, const char *verb, const tool_word *words, size_t n, cay_err *err);
+#define TOOL_WORDS(t, verb, words, err) tool_words(t, verb, words, CAY_LEN(words), err)
+
 /* A name that a layer may have: no slash, no dot in front, at most 63 bytes. Fails naming it. */
 int tool_layer_name(const char *name, cay_err *err);
 /* One name of a directory, and not the way out of it. */
@@ -75,6 +93,9 @@ void tool_unstage(tool *t, const char *stage);
 int tool_check(tool *t, cay_err *err);
 /* Sends a record before the result. */
 int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err);
+
+/* PROGRESS, now and then; *said: the bytes that were told last. */
+int tool_progress(tool *t, uint64_t *said, uint64_t items, uint64_t bytes, cay_err *err);
 
 /* build.c: the user namespace has one id. */
 bool tool_one_id(void);
@@ -96,7 +117,7 @@ int tool_top_open(tool *t, const char *path, int *fd, cay_err *err);
  * sandbox chose. */
 typedef struct crawl {
     struct crawl_level *lv;
-    size_t n, cap;
+    size_t n;
 } crawl;
 
 void crawl_open(crawl *c, int fd); /* takes the descriptor over */
@@ -113,7 +134,7 @@ int crawl_up(crawl *c);  /* -1: the way up is not the way down: somebody moves d
 /* Names of a directory, sorted by byte. */
 typedef struct name_list {
     char **v;
-    size_t n, cap, at; /* at: the next one, for who walks */
+    size_t n, at; /* at: the next one, for who walks */
     size_t bytes;
 } name_list;
 /* Adds those of fd (-1: none); EFBIG beyond a ceiling. */
@@ -121,6 +142,7 @@ int names_read(name_list *l, int fd);
 void names_add(name_list *l, const char *name);
 void names_sort(name_list *l); /* and drop doubles */
 void names_clear(name_list *l);
+#define TOOL_AUTONAMES __attribute__((cleanup(names_clear))) name_list
 
 /* A walk: calls enter() for each entry in order of the path; it tells whether to go down. leave()
  * follows when all that is below has been seen. */
@@ -174,9 +196,28 @@ int build_run(tool *t, cay_err *err);
 int digest_run(tool *t, cay_err *err);
 int on_run(tool *t, cay_err *err);
 /* Files with several names that are kept in mind while a tree is told, and the bytes of their
- * paths; beyond that "too_many_links". */
+ * paths; beyond that "too_many_links". A sandbox chooses both how many there are and how long their
+ * paths. */
 #define LINKS_MAX  (4u << 20)
 #define LINK_BYTES (256u << 20)
+typedef struct tool_link {
+    dev_t dev;
+    ino_t ino;
+    uint64_t entry; /* of the walk, the first that had it; from 1. 0: a free place */
+    char *path;
+} tool_link;
+typedef struct tool_links {
+    tool_link *v;
+    size_t n, cap; /* a hash table, cap is a power of two */
+    size_t path_bytes;
+} tool_links;
+/* *out: its first name, or NULL when this is it, which is kept; its path too, unless that is NULL.
+ */
+int tool_links_first(tool_links *l, const struct stat *st, uint64_t entry, const char *path,
+                     const tool_link **out, cay_err *err);
+void tool_links_clear(tool_links *l);
+/* A file to read, whose time of the last access stays where it may. */
+int tool_file(int dir, const char *name);
 /* The same for who wants to see all that it passes: each entry, then its bytes if it is a file
  * (holes left out) and where they end. `other`: the first name of a file that has several, for
  * those after it. */

@@ -14,14 +14,9 @@ static int fail_at(const char *what, const char *name, cay_err *err)
     return CAY_ESYS;
 }
 
-static int open_dir(int at, const char *name)
-{
-    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 static int make_volume(tool *t, int volumes, const char *name, cay_err *err)
 {
-    uid_t owner = USER + (t->root ? TOOL_STORE : 0);
+    uid_t owner = USER + tool_base(t);
     struct stat st;
     if (mkdirat(volumes, name, 0755) < 0 && errno != EEXIST)
         return fail_at("make", name, err);
@@ -61,7 +56,7 @@ static int measure_volume(tool *t, int volumes, const char *name, cay_err *err)
 {
     sum s = { 0 };
     walk w = { .t = t, .enter = on_enter, .leave = on_leave, .arg = &s };
-    int fd = open_dir(volumes, name);
+    int fd = cay__dir_at(volumes, name);
     if (fd < 0 && errno != ENOENT)
         return fail_at("look into", name, err);
     if (fd >= 0)
@@ -75,7 +70,7 @@ static int hide_volume(tool *t, int volumes, const char *name, cay_err *err)
 {
     char gone[40], id[24];
     cay__id_make(id, 'l');
-    cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
+    CAY_JOIN(gone, ".gone-", id);
     if (renameat(volumes, name, volumes, gone) < 0 && errno != ENOENT)
         return fail_at("remove", name, err);
     return 0;
@@ -84,26 +79,22 @@ static int hide_volume(tool *t, int volumes, const char *name, cay_err *err)
 /* Who is at it holds a lock on it. */
 static int sweep_volumes(tool *t, int volumes, const char *name, cay_err *err)
 {
-    name_list l = { 0 };
-    int rc = 0;
+    TOOL_AUTONAMES l = { 0 };
     if (names_read(&l, volumes) < 0)
-        rc = fail_at("list", "", err);
-    for (size_t i = 0; rc == 0 && i < l.n; i++) {
+        return fail_at("list", "", err);
+    CAY_EACH_OF(gone, l.v, l.n) {
         CAY_AUTOFD lock = -1;
-        if (cay__str_starts(l.v[i], ".gone-"))
-            lock = open_dir(volumes, l.v[i]);
+        if (cay__str_starts(*gone, ".gone-"))
+            lock = cay__dir_at(volumes, *gone);
         if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
             continue;
-        int fd = open_dir(volumes, l.v[i]);
-        if (fd < 0)
-            rc = 0;
-        else
-            rc = remove_tree(t, fd, err);
-        if (rc == 0 && unlinkat(volumes, l.v[i], AT_REMOVEDIR) < 0 && errno != ENOENT)
-            rc = fail_at("remove", l.v[i], err);
+        int fd = cay__dir_at(volumes, *gone);
+        if (fd >= 0)
+            CAY_TRY(remove_tree(t, fd, err));
+        if (unlinkat(volumes, *gone, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            return fail_at("remove", *gone, err);
     }
-    names_clear(&l);
-    return rc;
+    return 0;
 }
 
 static const struct {
@@ -121,7 +112,7 @@ int volume_run(tool *t, cay_err *err)
     CAY_TRY(tool_layer_name(t->args[1], err)); /* one component, and none that begins with a dot */
     if (mkdirat(t->home, "volumes", 0711) < 0 && errno != EEXIST)
         return fail_at("make the directory of", t->args[1], err);
-    CAY_AUTOFD volumes = open_dir(t->home, "volumes");
+    CAY_AUTOFD volumes = cay__dir_at(t->home, "volumes");
     if (volumes < 0)
         return fail_at("open the directory of", t->args[1], err);
     CAY_EACH(it, ops)

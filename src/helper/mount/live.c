@@ -51,7 +51,7 @@ static int fork_move_tree(int tree, int pidfd, int at)
 int cay__live_show(int tree, int pidfd, int pid, const char *target)
 {
     char root[40];
-    snprintf(root, sizeof root, "/proc/%d/root", pid);
+    CAY_FORMAT(root, "/proc/%d/root", pid);
     CAY_AUTOFD top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (top < 0)
         return -1;
@@ -76,7 +76,7 @@ int cay__live_listen(int dir, const char *name)
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0),
                probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%.60s", dir, name);
+    CAY_FORMAT(a.sun_path, "/proc/self/fd/%d/%.60s", dir, name);
     if (s < 0 || probe < 0)
         return -1;
     if (connect(probe, (struct sockaddr *)&a, sizeof a) == 0) {

@@ -63,7 +63,7 @@ static void sweep_caches(const char *home)
 {
     char path[4096];
     for (unsigned i = 0; i < CACHES; i++) {
-        snprintf(path, sizeof path, "%s/mounts/cache-%u", home, i);
+        CAY_FORMAT(path, "%s/mounts/cache-%u", home, i);
         CAY_AUTOFD fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
             remove_tree(path);
@@ -77,8 +77,7 @@ static void sweep_marks(void)
     for (struct dirent *e; d && (e = cay__dir_next(d));) {
         char box[64];
         struct stat st;
-        if (!cay__id_valid(e->d_name, 'c') ||
-            !cay__str_join(box, sizeof box, "../sandboxes/", e->d_name, NULL) ||
+        if (!cay__id_valid(e->d_name, 'c') || !CAY_JOIN(box, "../sandboxes/", e->d_name) ||
             fstatat(mounter.mounts, box, &st, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
         CAY_AUTOFD held = openat(mounter.mounts, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -90,7 +89,7 @@ static void sweep_marks(void)
 static bool take_cache(const char *home)
 {
     for (unsigned i = 0; i < CACHES; i++) {
-        snprintf(mounter.cache, sizeof mounter.cache, "%s/mounts/cache-%u", home, i);
+        CAY_FORMAT(mounter.cache, "%s/mounts/cache-%u", home, i);
         if (mkdir(mounter.cache, 0700) < 0) {
             if (errno != EEXIST)
                 return false;
@@ -111,7 +110,7 @@ static int find_program(const char *name)
     for (const char *p = CAY_OR(path, "/usr/bin:/bin"); *p;) {
         char full[4096];
         size_t n = strcspn(p, ":");
-        snprintf(full, sizeof full, "%.*s/%s", (int)n, p, name);
+        CAY_FORMAT(full, "%.*s/%s", (int)n, p, name);
         int fd = -1;
         if (n && *p == '/' && access(full, X_OK) == 0)
             fd = open(full, O_PATH | O_CLOEXEC);
@@ -141,7 +140,7 @@ static bool put_helper(void)
 static const char *prepare_mounts(const char *home)
 {
     char mounts[4096];
-    snprintf(mounts, sizeof mounts, "%s/mounts", home);
+    CAY_FORMAT(mounts, "%s/mounts", home);
     if (mkdir(mounts, 0700) < 0 && errno != EEXIST)
         return "make its directory";
     sweep_caches(home);
@@ -188,8 +187,8 @@ static void exec_program(char *const argv[], const char *log, int fuse)
         for (size_t i = 0; i < CAY_LEN(keep) && n < 12; i++)
             if (cay__str_starts(*e, keep[i]))
                 env[n++] = *e;
-    snprintf(path, sizeof path, "PATH=%s%s", fuse >= 0 ? PLACE "/bin:" : "",
-             CAY_OR(found, "/usr/sbin:/usr/bin:/sbin:/bin"));
+    CAY_FORMAT(path, "PATH=%s%s", fuse >= 0 ? PLACE "/bin:" : "",
+               CAY_OR(found, "/usr/sbin:/usr/bin:/sbin:/bin"));
     env[n++] = path;
     env[n++] = (char *)"HOME=" PLACE;
     env[n++] = (char *)"LANG=C.UTF-8";
@@ -282,46 +281,39 @@ static void last_words(const char *log, char *out, size_t cap)
             *s = ' ';
 }
 
-static size_t build_command(const cay_mount_ask *a, const char *remote, char *const *more,
-                            const char *at, const char *conf, char **argv)
+static void build_command(const cay_mount_ask *a, const char *remote, char *const *more,
+                          const char *at, const char *conf, const char **argv)
 {
     size_t n = 0;
-    static char *const always[] = {
-        (char *)"--allow-other", (char *)"--dir-perms", (char *)"0777", (char *)"--file-perms",
-        (char *)"0666",          (char *)"--umask",     (char *)"000",  (char *)"--dir-cache-time",
-        (char *)"10s",           (char *)"--log-level", (char *)"ERROR"
+    static const char *const always[] = {
+        "--allow-other", "--dir-perms",      "0777", "--file-perms", "0666", "--umask",
+        "000",           "--dir-cache-time", "10s",  "--log-level",  "ERROR"
     };
-    static char *const writable[] = { (char *)"--vfs-cache-mode",     (char *)"writes",
-                                      (char *)"--vfs-write-back",     (char *)"0s",
-                                      (char *)"--vfs-cache-max-size", (char *)CACHE_MOST };
-    argv[n++] = (char *)(a->kernel ? "mount" : "rclone");
+    static const char *const writable[] = { "--vfs-cache-mode",     "writes",
+                                            "--vfs-write-back",     "0s",
+                                            "--vfs-cache-max-size", CACHE_MOST };
+    argv[n++] = a->kernel ? "mount" : "rclone";
     if (a->kernel) {
-        char *const words[] = { (char *)"-t", (char *)"s3files", (char *)"-o", more[0],
-                                (char *)"--", (char *)remote,    (char *)at };
+        const char *const words[] = { "-t", "s3files", "-o", more[0], "--", remote, at };
         memcpy(argv + n, words, sizeof words);
-        return n + CAY_LEN(words);
+        return;
     }
-    argv[n++] = (char *)"mount";
-    argv[n++] = (char *)"--config";
-    argv[n++] = (char *)conf;
-    argv[n++] = (char *)"--cache-dir";
-    argv[n++] = (char *)PLACE "/cache";
+    argv[n++] = "mount";
+    argv[n++] = "--config";
+    argv[n++] = conf;
+    argv[n++] = "--cache-dir";
+    argv[n++] = PLACE "/cache";
     memcpy(argv + n, always, sizeof always);
     n += CAY_LEN(always);
-    if (a->rw)
-        memcpy(argv + n, writable, sizeof writable);
-    else
-        argv[n] = (char *)"--read-only";
-    if (a->rw)
-        n += CAY_LEN(writable);
-    else
-        n += 1;
+    CAY_EACH_OF(it, writable, CAY_FLAG_IF(a->rw, CAY_LEN(writable)))
+        argv[n++] = *it;
+    if (!a->rw)
+        argv[n++] = "--read-only";
     CAY_EACH_OF(it, more, a->nargs)
         argv[n++] = *it;
-    argv[n++] = (char *)"--";
-    argv[n++] = (char *)remote;
-    argv[n++] = (char *)at;
-    return n;
+    argv[n++] = "--";
+    argv[n++] = remote;
+    argv[n] = at;
 }
 
 static int clone_of(const char *at, bool rw)
@@ -338,8 +330,9 @@ static int clone_of(const char *at, bool rw)
 static int start_rclone(const cay_mount_ask *a, char *const *text, const char *at, const char *conf,
                         const char *log)
 {
-    char dummy[4096], *argv[64] = { NULL };
-    cay__str_join(dummy, sizeof dummy, at, ".dir", NULL);
+    char dummy[4096];
+    const char *argv[64] = { NULL };
+    CAY_JOIN(dummy, at, ".dir");
     if (!a->kernel && mounter.exe < 0)
         return W_EXITCODE(127, 0);
     CAY_AUTOFD fuse = -1;
@@ -349,14 +342,13 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
         (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, mounter.id, mounter.id) < 0))
         return -2;
     build_command(a, text[2], text + 4, a->kernel ? at : dummy, conf, argv);
-    pid_t pid = start_program(argv, log, fuse);
+    pid_t pid = start_program((char *const *)(uintptr_t)argv, log, fuse);
     cay__close_fd(&fuse); /* rclone has the only one: its end ends the filesystem */
     int rc = -2;
     if (pid >= 0)
         rc = await_mount(pid, at, a->kernel);
     if (rc == 0) {
-        cay__str_copy(mounter.mark[mounter.n].target, sizeof mounter.mark[mounter.n].target,
-                      text[3]);
+        CAY_COPY(mounter.mark[mounter.n].target, text[3]);
         mounter.rclone[mounter.n++] = a->kernel ? 0 : pid;
     }
     CAY_FAULT("mount.served");
@@ -366,14 +358,14 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
 static int start_mount(const cay_mount_ask *a, char *const *text, cay_mount_answer *out)
 {
     char at[4096], conf[4096], file[4096], log[4096];
-    snprintf(at, sizeof at, PLACE "/%zu", mounter.n);
-    cay__str_join(conf, sizeof conf, at, ".conf", NULL);
-    cay__str_join(file, sizeof file, at, ".file", NULL);
-    cay__str_join(log, sizeof log, at, ".log", NULL);
+    CAY_FORMAT(at, PLACE "/%zu", mounter.n);
+    CAY_JOIN(conf, at, ".conf");
+    CAY_JOIN(file, at, ".file");
+    CAY_JOIN(log, at, ".log");
     if (mounter.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) ||
         (*text[1] && !put_file(file, text[1]))) {
         out->sys = CAY_OR(errno, EMFILE);
-        cay__str_copy(out->msg, sizeof out->msg, "its files could not be made");
+        CAY_COPY(out->msg, "its files could not be made");
         return -1;
     }
     int rc = start_rclone(a, text, at, conf, log);
@@ -448,10 +440,9 @@ static void note_ends(void)
         mounter.rclone[i] = 0;
         m->when_ms = cay__clock_ms();
         if (WIFSIGNALED(status))
-            snprintf(m->why, sizeof m->why, "rclone was killed by signal %d", WTERMSIG(status));
+            CAY_FORMAT(m->why, "rclone was killed by signal %d", WTERMSIG(status));
         else
-            snprintf(m->why, sizeof m->why, "rclone ended by itself with status %d",
-                     WEXITSTATUS(status));
+            CAY_FORMAT(m->why, "rclone ended by itself with status %d", WEXITSTATUS(status));
         CAY_FAULT("mount.ended");
         if (pwrite(mounter.marks, m, sizeof *m, (off_t)(i * sizeof *m)) < 0)
             break;
@@ -614,7 +605,7 @@ int main(int argc, char **argv)
     const char *step = prepare_mounts(argv[1]);
     if (step) {
         a.sys = errno;
-        cay__str_copy(a.msg, sizeof a.msg, step);
+        CAY_COPY(a.msg, step);
         send_answer(&a, -1);
     } else {
         serve_requests();

@@ -14,8 +14,7 @@ int cay__fuse_mount(const char *at, uid_t id, bool rw)
     CAY_AUTOFD fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fd,
-             id, id);
+    CAY_FORMAT(options, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fd, id, id);
     unsigned long flags = 2 | 4 | (rw ? 0ul : 1ul); /* MS_NOSUID | MS_NODEV | MS_RDONLY */
     if (mount("rclone", at, "fuse.rclone", flags, options) < 0)
         return -1;

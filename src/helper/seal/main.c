@@ -109,15 +109,10 @@ int main(int argc, char **argv)
         len = encrypt_text(c, key, argv[2], in, (int)n, out);
     else
         len = decrypt_text(c, key, argv[2], in, (int)n, out);
-    int code;
-    if (len < 0) {
-        if (to)
-            code = 1;
-        else
-            code = 3;
-    } else if (write_output(out, (size_t)len))
-        code = 0;
-    else
+    int code = 0;
+    if (len < 0 && !to)
+        code = 3;
+    else if (len < 0 || !write_output(out, (size_t)len))
         code = 1;
     EVP_CIPHER_CTX_free(c);
     explicit_bzero(in, sizeof in);

@@ -67,7 +67,7 @@ static int expect_char(js *j, char c)
         next_byte(j);
         return 0;
     }
-    snprintf(why, sizeof why, "'%c' is missing", c);
+    CAY_FORMAT(why, "'%c' is missing", c);
     if (got == -2)
         return -1;
     return fail_corrupt(j, why);
@@ -121,11 +121,9 @@ static int parse_string(js *j, char *out, size_t cap)
 {
     size_t len = 0, n;
     char c[4];
-    if (expect_char(j, '"') < 0)
-        return -1;
+    CAY_TRY(expect_char(j, '"'));
     for (;;) {
-        if (next_char(j, c, &n) < 0)
-            return -1;
+        CAY_TRY(next_char(j, c, &n));
         if (!n)
             break;
         if (len + n >= cap)
@@ -149,11 +147,9 @@ static int parse_data(js *j, const char *path)
     size_t len = 0, n, have = 0, pad = 0;
     uint32_t acc = 0;
     char c[4];
-    if (expect_char(j, '"') < 0)
-        return -1;
+    CAY_TRY(expect_char(j, '"'));
     for (;;) {
-        if (next_char(j, c, &n) < 0)
-            return -1;
+        CAY_TRY(next_char(j, c, &n));
         if (!n)
             break;
         int v = -1;
@@ -172,8 +168,7 @@ static int parse_data(js *j, const char *path)
         have = 0;
         acc = 0;
         if (len == sizeof out) {
-            if (grow(j->u, path, len) < 0)
-                return -1;
+            CAY_TRY(grow(j->u, path, len));
             cay__item_data(&j->u->out, out, len);
             len = 0;
         }
@@ -184,8 +179,7 @@ static int parse_data(js *j, const char *path)
         out[len++] = (char)(acc >> (have == 2 ? 4 : 10));
     if (have == 3)
         out[len++] = (char)(acc >> 2);
-    if (grow(j->u, path, len) < 0)
-        return -1;
+    CAY_TRY(grow(j->u, path, len));
     cay__item_data(&j->u->out, out, len);
     cay__item_done(&j->u->out);
     return 0;
@@ -204,8 +198,7 @@ static int add_member(js *j, const char *raw, char type)
             return 0;
         return fail(j->u, raw, "archive_path", "the root is no file");
     }
-    if (name_add(j->u, path, type) < 0)
-        return -1;
+    CAY_TRY(name_add(j->u, path, type));
     cay__item_put(&j->u->out, &(cay__item){ .type = type,
                                             .path = path,
                                             .mode = type == CAY__ITEM_DIR ? 0755 : 0644,
@@ -218,8 +211,7 @@ static int add_member(js *j, const char *raw, char type)
 static int parse_directory(js *j)
 {
     char raw[CAY__ITEM_PATH];
-    if (parse_string(j, raw, sizeof raw) < 0)
-        return -1;
+    CAY_TRY(parse_string(j, raw, sizeof raw));
     return add_member(j, raw, CAY__ITEM_DIR);
 }
 
@@ -230,17 +222,16 @@ static int parse_file(js *j)
     if (expect_char(j, '{') < 0)
         return -1;
     do {
-        if (parse_string(j, key, sizeof key) < 0 || expect_char(j, ':') < 0)
-            return -1;
+        CAY_TRY(parse_string(j, key, sizeof key));
+        CAY_TRY(expect_char(j, ':'));
         if (!strcmp(key, "path") && !named) {
-            if (parse_string(j, raw, sizeof raw) < 0 || add_member(j, raw, CAY__ITEM_FILE) < 0)
-                return -1;
+            CAY_TRY(parse_string(j, raw, sizeof raw));
+            CAY_TRY(add_member(j, raw, CAY__ITEM_FILE));
             named = true;
         } else if (!strcmp(key, "data") && !filled) {
             if (!named)
                 return fail_corrupt(j, "a file's \"path\" has to come before its \"data\"");
-            if (parse_data(j, raw) < 0)
-                return -1;
+            CAY_TRY(parse_data(j, raw));
             filled = true;
         } else {
             return fail_corrupt(j, "a file has one \"path\" and one \"data\" and nothing else");
@@ -255,8 +246,7 @@ static int parse_file(js *j)
 
 static int parse_list(js *j, int (*each)(js *j))
 {
-    if (expect_char(j, '[') < 0)
-        return -1;
+    CAY_TRY(expect_char(j, '['));
     if (skip_blanks(j) == ']') {
         next_byte(j);
         return 0;
@@ -291,8 +281,8 @@ int read_js(unpack *u, input *s)
     if (expect_char(&j, '{') < 0)
         return -1;
     do {
-        if (parse_string(&j, key, sizeof key) < 0 || expect_char(&j, ':') < 0)
-            return -1;
+        CAY_TRY(parse_string(&j, key, sizeof key));
+        CAY_TRY(expect_char(&j, ':'));
         unsigned bit;
         if (!strcmp(key, "version"))
             bit = 4;

@@ -26,7 +26,7 @@ int fail(unpack *u, const char *member, const char *reason, const char *fmt, ...
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    cay__str_copy(name, sizeof name, member);
+    CAY_COPY(name, member);
     cay__items_flush(&u->out);
     cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_FAIL,
                                          .path = name,
@@ -34,6 +34,21 @@ int fail(unpack *u, const char *member, const char *reason, const char *fmt, ...
                                          .extra = text,
                                          .extra_len = strlen(text) });
     return -1;
+}
+
+void put_note(unpack *u, const char *name, const char *text, size_t len)
+{
+    cay__item_put(
+        &u->out,
+        &(cay__item){ .type = CAY__ITEM_NOTE, .path = name, .extra = text, .extra_len = len });
+}
+
+int count_member(unpack *u, const char *path)
+{
+    if (++u->members <= u->max.members)
+        return 0;
+    return fail(u, path, "archive_limit", "more than %llu members",
+                (unsigned long long)u->max.members);
 }
 
 int grow(unpack *u, const char *member, uint64_t n)
@@ -63,18 +78,14 @@ int read_any(unpack *u, input *s, const char *format)
     const void *p;
     size_t n;
     bool any = !strcmp(format, "auto");
-    if (input_read(s, &p, &n) < 0)
-        return -1;
+    CAY_TRY(input_read(s, &p, &n));
     const char *b = p;
     input_back(s, p, n);
     if (!n)
         return fail(u, "", "archive_corrupt", "it is empty");
     if (!strcmp(u->as->name, "auto")) {
         u->as = profile_find(n >= 512 && !memcmp(b, "cay.json\0", 9) ? "snapshot" : "hydrate");
-        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
-                                             .path = "profile",
-                                             .extra = u->as->name,
-                                             .extra_len = strlen(u->as->name) });
+        put_note(u, "profile", u->as->name, strlen(u->as->name));
     }
     if (!strcmp(format, "js") ||
         (any && (b[0] == '{' || b[0] == ' ' || b[0] == '\n') && u->as->hydrate))

@@ -171,9 +171,7 @@ static int check_parents(unpack *u, const char *path)
     for (size_t n = strcspn(path, "/"); n <= whole; n += 1 + strcspn(path + n + 1, "/")) {
         char kind = (char)lookup_name(u, path, n, &a, &b)->kind;
         if (kind == 0) {
-            if (++u->members > u->max.members)
-                return fail(u, path, "archive_limit", "more than %llu members",
-                            (unsigned long long)u->max.members);
+            CAY_TRY(count_member(u, path));
             add_implied_dir(u, path, n);
         } else if (kind != 'd' && kind != 'i' && !CAY__MUTANT("archive-below-link")) {
             return fail(u, path, "archive_link", "below \"%.*s\", which is %s",
@@ -187,11 +185,8 @@ static int check_parents(unpack *u, const char *path)
 
 int name_add(unpack *u, const char *path, char kind)
 {
-    if (++u->members > u->max.members)
-        return fail(u, path, "archive_limit", "more than %llu members",
-                    (unsigned long long)u->max.members);
-    if (check_parents(u, path) < 0)
-        return -1;
+    CAY_TRY(count_member(u, path));
+    CAY_TRY(check_parents(u, path));
     char was = 0;
     uint64_t a, b;
     was = (char)lookup_name(u, path, strlen(path), &a, &b)->kind;

@@ -36,9 +36,7 @@ int whiteout(unpack *u, const char *path)
         dir = (size_t)(slash - path);
     if (strncmp(name, MARK, strlen(MARK)))
         return 0;
-    if (++u->members > u->max.members)
-        return fail(u, path, "archive_limit", "more than %llu members",
-                    (unsigned long long)u->max.members);
+    CAY_TRY(count_member(u, path));
     if (!strcmp(name, OPAQUE)) {
         record_whiteout(u, 'o', path, dir, "");
         return 1;
@@ -58,18 +56,14 @@ static int emit_opaque(unpack *u, const char *path)
     if (*path)
         kind = name_kind(u, path);
     if (!*path) {
-        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
-                                             .path = "opaque-root",
-                                             .extra = "y",
-                                             .extra_len = 1 });
+        put_note(u, "opaque-root", "y", 1);
         return 0;
     }
     if (kind && kind != CAY__ITEM_DIR)
         return fail(u, path, "archive_link",
                     "is marked as a directory that hides others, and is none");
     if (!kind) {
-        if (name_add(u, path, CAY__ITEM_DIR) < 0)
-            return -1;
+        CAY_TRY(name_add(u, path, CAY__ITEM_DIR));
         cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_DIR,
                                              .flags = CAY__ITEM_IMPLIED,
                                              .mode = 0755,
@@ -88,8 +82,7 @@ static int emit_removal(unpack *u, const char *path)
         return emit_opaque(u, path);
     if (kind)
         return 0;
-    if (name_add(u, path, CAY__ITEM_GONE) < 0)
-        return -1;
+    CAY_TRY(name_add(u, path, CAY__ITEM_GONE));
     cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_GONE, .path = path });
     return 0;
 }

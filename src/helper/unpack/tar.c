@@ -23,8 +23,7 @@ static int emit_zeros(unpack *u, const char *path, uint64_t *at, uint64_t to)
     static const char none[CAY__ITEM_PIECE];
     if (to < *at)
         return fail(u, path, "archive_corrupt", "its bytes overlap");
-    if (grow(u, path, to - *at) < 0)
-        return -1;
+    CAY_TRY(grow(u, path, to - *at));
     for (; *at < to; *at += CAY_MIN(to - *at, sizeof none))
         cay__item_data(&u->out, none, (size_t)CAY_MIN(to - *at, sizeof none));
     return 0;
@@ -140,13 +139,11 @@ static int hard_link(unpack *u, const char *path, const char *raw)
     char to[CAY__ITEM_PATH];
     if (!u->as->hard)
         return fail(u, path, "archive_link", "a hard link; this kind of archive may have none");
-    if (name_clean(u, u->as->ours && !strncmp(raw, "root/", 5) ? raw + 5 : raw, to) < 0)
-        return -1;
+    CAY_TRY(name_clean(u, u->as->ours && !strncmp(raw, "root/", 5) ? raw + 5 : raw, to));
     if (name_kind(u, to) != CAY__ITEM_FILE && !CAY__MUTANT("archive-hard-link"))
         return fail(u, path, "archive_link", "a hard link to \"%.100s\", which is no earlier file",
                     to);
-    if (name_add(u, path, CAY__ITEM_FILE) < 0)
-        return -1;
+    CAY_TRY(name_add(u, path, CAY__ITEM_FILE));
     cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_HARD, .path = path, .target = to });
     return 0;
 }
@@ -187,9 +184,7 @@ static int read_note(unpack *u, struct archive *a, struct archive_entry *e, cons
         if (n < 0 || len + (size_t)n >= sizeof text)
             return fail(u, name, "archive_corrupt",
                         "a description that is too long or cannot be read");
-    cay__item_put(
-        &u->out,
-        &(cay__item){ .type = CAY__ITEM_NOTE, .path = name, .extra = text, .extra_len = len });
+    put_note(u, name, text, len);
     if (archive_entry_filetype(e) == AE_IFREG)
         return 0;
     return fail(u, name, "archive_corrupt", "a description that is no file");
@@ -205,8 +200,7 @@ static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
         return read_note(u, a, e, raw);
     if (u->as->ours && strncmp(raw, "root/", 5) && strcmp(raw, "root"))
         return fail(u, raw, "archive_path", "not below root/, where the tree of a snapshot is");
-    if (name_clean(u, u->as->ours ? raw + 4 + (raw[4] == '/') : raw, path) < 0)
-        return -1;
+    CAY_TRY(name_clean(u, u->as->ours ? raw + 4 + (raw[4] == '/') : raw, path));
     if (archive_entry_is_encrypted(e))
         return fail(u, path, "archive_format", "it is encrypted");
     int removes = 0;
@@ -246,18 +240,15 @@ static int read_member(unpack *u, struct archive *a, struct archive_entry *e)
         it.mode = dir_mode(u, archive_entry_perm(e));
     else
         it.mode = file_mode(u, archive_entry_perm(e));
-    if (read_attrs(u, e, &it, room) < 0)
-        return -1;
+    CAY_TRY(read_attrs(u, e, &it, room));
     if (it.type == CAY__ITEM_LINK) {
         it.target = archive_entry_symlink(e);
         it.mode = 0777;
-        if (link_check(u, path, CAY_OR(it.target, "")) < 0)
-            return -1;
+        CAY_TRY(link_check(u, path, CAY_OR(it.target, "")));
     }
     if (it.type != CAY__ITEM_DIR && !strcmp(path, "."))
         return fail(u, raw, "archive_path", "the root is no directory");
-    if (name_add(u, path, it.type) < 0)
-        return -1;
+    CAY_TRY(name_add(u, path, it.type));
     cay__item_put(&u->out, &it);
     if (it.type == CAY__ITEM_FILE)
         return read_contents(u, a, e, path);
@@ -276,8 +267,7 @@ static int read_members(unpack *u, struct archive *a)
             return fail_corrupt(
                 u, a,
                 rc == ARCHIVE_WARN && archive_entry_pathname(e) ? archive_entry_pathname(e) : "");
-        if (read_member(u, a, e) < 0)
-            return -1;
+        CAY_TRY(read_member(u, a, e));
     }
 }
 
@@ -319,10 +309,7 @@ int read_tar(unpack *u, input *s)
     if (rc == 0 && u->as->oci) {
         char hex[65];
         if ((rc = input_sum(s, hex)) == 0)
-            cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
-                                                 .path = "diff-id",
-                                                 .extra = hex,
-                                                 .extra_len = 64 });
+            put_note(u, "diff-id", hex, 64);
     }
     archive_read_free(a);
     tarcheck_clear(&f.check);
@@ -341,8 +328,7 @@ static int spool_input(unpack *u, input *s, int *out)
     if (fd < 0)
         return fail(u, "", "archive_reader", "no room for a copy: %s", strerror(errno));
     do {
-        if (input_read(s, &p, &n) < 0)
-            return -1;
+        CAY_TRY(input_read(s, &p, &n));
         if (!cay__fd_write_all(fd, p, n))
             return fail(u, "", "archive_reader", "no room for a copy: %s", strerror(errno));
     } while (n);
@@ -355,8 +341,7 @@ static int spool_input(unpack *u, input *s, int *out)
 int read_zip(unpack *u, input *s)
 {
     CAY_AUTOFD fd = -1;
-    if (spool_input(u, s, &fd) < 0)
-        return -1;
+    CAY_TRY(spool_input(u, s, &fd));
     struct archive *a = archive_read_new();
     if (!a)
         abort();

@@ -21,7 +21,7 @@ enum {
 static bool refuse_archive(tarcheck *t, const char *reason, const char *why)
 {
     t->reason = reason;
-    snprintf(t->why, sizeof t->why, "%s", why);
+    CAY_FORMAT(t->why, "%s", why);
     return false;
 }
 

@@ -60,6 +60,9 @@ typedef struct unpack {
 /* Tells FAIL, once. Returns -1, which everybody passes up. */
 int fail(unpack *u, const char *member, const char *reason, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+void put_note(unpack *u, const char *name, const char *text, size_t len);
+/* One more member: too many? */
+int count_member(unpack *u, const char *path);
 /* n more bytes come out: over a limit? */
 int grow(unpack *u, const char *member, uint64_t n);
 

@@ -4,18 +4,22 @@
 #include <base/fsop.h>
 #include <linux/openat2.h>
 
+static int fail_read(unpack *u, const char *path)
+{
+    return fail(u, path, "archive_reader", "cannot be read: %s", strerror(errno));
+}
+
 static int read_contents(unpack *u, const cay__fs_entry *e)
 {
     char buf[CAY__ITEM_PIECE];
     struct stat st;
-    CAY_AUTOFD fd = openat(e->dir, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTOFD fd = cay__file_at(e->dir, e->name);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return fail(u, e->path, "archive_reader", "cannot be read: %s", strerror(errno));
+        return fail_read(u, e->path);
     for (ssize_t n; (n = read(fd, buf, sizeof buf)) != 0;) {
         if (n < 0)
-            return fail(u, e->path, "archive_reader", "cannot be read: %s", strerror(errno));
-        if (grow(u, e->path, (uint64_t)n) < 0)
-            return -1;
+            return fail_read(u, e->path);
+        CAY_TRY(grow(u, e->path, (uint64_t)n));
         cay__item_data(&u->out, buf, (size_t)n);
     }
     cay__item_done(&u->out);
@@ -49,7 +53,7 @@ static int on_entry(const cay__fs_entry *e, void *arg)
         if (n < 0 || link_check(u, e->path, target) < 0) {
             if (u->failed)
                 return 1;
-            return fail(u, e->path, "archive_reader", "cannot be read: %s", strerror(errno));
+            return fail_read(u, e->path);
         }
         it.target = target;
         it.size = 0;
@@ -70,11 +74,11 @@ int read_tree(unpack *u, const char *dir)
     int fd = cay__fd_openat2(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd < 0)
-        return fail(u, dir, "archive_reader", "cannot be read: %s", strerror(errno));
+        return fail_read(u, dir);
     cay__fs_walk w = { .fn = on_entry, .arg = u, .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT };
     int rc = cay__fs_walk_fd(fd, &w);
     if (rc && !u->failed)
-        fail(u, dir, "archive_reader", "cannot be read: %s", strerror(errno));
+        fail_read(u, dir);
     if (u->failed)
         return -1;
     return 0;
