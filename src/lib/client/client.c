@@ -56,10 +56,8 @@ int cay_client_open(const cay_open *given, cay_client **out, cay_err *err)
     cay__creator_text(client->owner, sizeof client->owner);
     client->named = spec.provider && *spec.provider;
     client->provider = cay__strdup(client->named ? spec.provider : "native");
-    if (spec.libexec)
-        client->libexec = cay__strdup(spec.libexec);
-    else
-        client->libexec = NULL;
+    client->libexec = CAY_IF(spec.libexec, cay__strdup(spec.libexec));
+    client->layers = (cay__layer_at){ client->home, client->libexec };
     client->places = cay__alloc((count_providers(cay__providers) + count_providers(spec.extra)) *
                                 sizeof *client->places);
     add_places(client, cay__providers);

@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "lifecycle.h"
+#include <lib/snapshot/layer.h>
 #include <lib/store/row.h>
 #include <base/base.h>
 #include <base/path.h>
@@ -37,6 +38,7 @@ struct cay_client {
     char home[CAY__HOME_MAX], run[CAY__RUN_MAX];
     int home_fd;
     char *libexec, *provider; /* provider: the default one's name */
+    cay__layer_at layers;     /* home and libexec, for cay-layer */
     bool named;               /* the opener named it */
     const cay_store_ops *store;
     void *db;

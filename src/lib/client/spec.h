@@ -4,6 +4,7 @@
  * lib/sandbox/limits.h.
  */
 #pragma once
+#include <base/base.h>
 #include <base/buf.h>
 #include <cay/sys/provider.h>
 #include <cay/sys/store.h>
@@ -31,6 +32,7 @@ int cay__spec_text(const cay__spec *spec, char **out, cay_err *err);
 /* The request behind a record, these included. CAY_EINVAL names the field that is wrong. */
 int cay__spec_read(const cay_row *row, cay__spec **out, cay_err *err);
 void cay__spec_free(cay__spec *s);
+CAY_DEFINE_AUTO(cay__spec, cay__spec_free)
 
 /* Pairs as a JSON object's text; NULL when a key or value is not UTF-8 or all is too long. */
 char *cay__pairs_text(const cay_pair *pairs);

@@ -5,7 +5,6 @@
 #include "client_mounts.h"
 #include <lib/client/secret.h>
 #include <base/fault.h>
-#include <lib/snapshot/layer.h>
 #include <limits.h>
 
 void cay__mani_clear(cay__mani *f)
@@ -326,7 +325,6 @@ static int run_build(cay_client *client, const cay_call *call, const cay__spec *
     for (size_t i = 0; i < spec->box.nlayers; i++)
         args[4 + i] = spec->box.layers[i];
     CAY_TRY(cay__plan_wire(p, &wire, err));
-    const cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     const cay__layer_ask ask = { .verb = "build",
                                  .args = args,
                                  .nargs = 4 + spec->box.nlayers,
@@ -334,7 +332,7 @@ static int run_build(cay_client *client, const cay_call *call, const cay__spec *
                                  .nfds = 1,
                                  .fn = on_progress,
                                  .arg = &s };
-    return cay__layer_run(&at, call, &ask, NULL, err);
+    return cay__layer_run(&client->layers, call, &ask, NULL, err);
 }
 
 bool cay__mani_there(cay_client *client, const char *name, bool touch)

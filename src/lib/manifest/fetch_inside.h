@@ -6,8 +6,6 @@
 #include <base/base.h>
 #include <policy/url.h>
 
-CAY_DEFINE_AUTO(cay__oneshot, cay__oneshot_close)
-
 /* The sandbox for this fetch: its policy is f->net and the place of `url`; secrets belong to that
  * place. */
 int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__fetch_source *f,

@@ -11,6 +11,7 @@
  * should this program die, it goes too.
  */
 #pragma once
+#include <base/base.h>
 #include <proto/item.h>
 #include <cay/sandbox.h>
 
@@ -26,6 +27,7 @@ typedef struct cay__oneshot_spec {
 int cay__oneshot_open(cay_client *client, const cay_call *call, const cay__oneshot_spec *spec,
                       cay__oneshot **out, cay_err *err);
 void cay__oneshot_close(cay__oneshot *o); /* NULL is fine */
+CAY_DEFINE_AUTO(cay__oneshot, cay__oneshot_close)
 cay_sandbox *cay__oneshot_sandbox(cay__oneshot *o);
 /* Puts one of our programs into its working directory. */
 int cay__oneshot_bring(cay__oneshot *o, const cay_call *call, const char *program, cay_err *err);

@@ -14,7 +14,7 @@ typedef struct applying {
     const cay_apply *spec;
     const char **paths; /* normal form */
     choice *v;
-    size_t n, cap;
+    size_t n;
     choice **by_path;
     cay_applied sum;
 } applying;
@@ -64,15 +64,7 @@ static int on_file_change(const cay_file_change *c, void *arg)
     applying *a = arg;
     if (!is_below(a, c->path))
         return 0;
-    if (a->n == a->cap) {
-        if (a->cap)
-            a->cap = 2 * a->cap;
-        else
-            a->cap = 64;
-        a->v = reallocarray(a->v, a->cap, sizeof *a->v);
-        if (!a->v)
-            abort();
-    }
+    CAY_GROW(a->v, a->n);
     choice *x = &a->v[a->n++];
     *x = (choice){ .c = *c };
     x->c.path = cay__strdup(c->path);
@@ -199,15 +191,13 @@ static int read_results(applying *a, cay__layer_conn *conn, const cay_call *call
 static int put_there(cay_client *client, const cay_call *call, applying *a, const cay__point *p,
                      int dir, cay_err *err)
 {
-    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     cay__layer_conn conn;
     char since[40], n[21], upper[80];
     const char *args[4];
     size_t nargs = 0;
-    cay__str_join(upper, sizeof upper, "top=", p->on_top, NULL);
+    CAY_JOIN(upper, "top=", p->on_top);
     /* To the millisecond: what changed in the same one, changed before the sandbox could look. */
-    cay__str_join(since, sizeof since, "since=", cay__str_u64(n, (uint64_t)p->created_ms + 1),
-                  NULL);
+    CAY_JOIN(since, "since=", cay__str_u64(n, (uint64_t)p->created_ms + 1));
     args[nargs++] = upper;
     args[nargs++] = since;
     if (a->spec->dry)
@@ -219,7 +209,7 @@ static int put_there(cay_client *client, const cay_call *call, applying *a, cons
         a->by_path[i] = &a->v[i];
     qsort(a->by_path, a->n, sizeof *a->by_path, by_path);
     cay__layer_ask ask = { .verb = "apply", .args = args, .nargs = nargs, .fds = &dir, .nfds = 1 };
-    CAY_TRY(cay__layer_open(&at, call, &ask, &conn, err));
+    CAY_TRY(cay__layer_open(&client->layers, call, &ask, &conn, err));
     int rc = send_items(a, &conn, err);
     if (rc == 0 || rc == CAY_EUPSTREAM) { /* one that ended early has said why */
         cay_err why = CAY_ERR_INIT;
@@ -300,7 +290,7 @@ static int apply_here(cay_sandbox *sb, const cay_call *call, applying *a, cay_er
             "sandbox %s was not made on a directory (--on); `cay diff -p %s` gives a patch", sb->id,
             sb->id);
     CAY_TRY(cay__on_open(CAY_OR(s->dir, p.on), sb->id, &dir, err));
-    cay__str_join(word, sizeof word, "b-top=", p.on_top, NULL);
+    CAY_JOIN(word, "b-top=", p.on_top);
     const char *words[] = { "on", "every", "no-renames", word, "patch" };
     CAY_TRY(cay__diff_ask(sb->owner, call, words, CAY_LEN(words) - !s->text, dir, NULL,
                           on_file_change, a, NULL, err));
@@ -311,7 +301,7 @@ int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *gi
                       cay_applied *out, cay_err *err)
 {
     CAY__OP(call, "sandbox.apply", sb->id, err);
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     cay_apply spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_apply", err));
     applying a = { .spec = &spec,

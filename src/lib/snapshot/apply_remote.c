@@ -16,7 +16,7 @@ enum { PIECE = 64 << 10 };
 
 static cay_apply_result set_result(cay__apply_change *x, cay_apply_result r, const char *why)
 {
-    cay__str_copy(x->why, sizeof x->why, why);
+    CAY_COPY(x->why, why);
     return r;
 }
 
@@ -28,7 +28,7 @@ static cay_apply_result says_errno(cay__apply_change *x, const char *what)
         why = "a link is on the way";
     else if (e == EXDEV)
         why = "another filesystem is mounted there";
-    snprintf(x->why, sizeof x->why, "%s: %s", what, why);
+    CAY_FORMAT(x->why, "%s: %s", what, why);
     if (e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST)
         return CAY_APPLY_CONFLICT;
     return CAY_APPLY_REFUSED;
@@ -43,8 +43,7 @@ static bool make_way(void *arg, int at, const char *name)
 static void digest_of(int parent, const char *name, const struct stat *st,
                       char out[CAY__SHA256_HEX])
 {
-    char buf[PIECE];
-    cay__sha256 sum;
+    char buf[4096];
     *out = 0;
     if (S_ISLNK(st->st_mode)) {
         ssize_t n = readlinkat(parent, name, buf, sizeof buf);
@@ -54,13 +53,9 @@ static void digest_of(int parent, const char *name, const struct stat *st,
     }
     CAY_AUTOFD fd = -1;
     if (S_ISREG(st->st_mode))
-        fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t n = -1;
-    cay__sha256_begin(&sum);
-    while (fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0)
-        cay__sha256_add(&sum, buf, (size_t)n);
-    if (n == 0)
-        cay__sha256_end(&sum, out);
+        fd = cay__file_at(parent, name);
+    if (fd >= 0 && cay__sha256_fd(fd, 0, UINT64_MAX, out) < 0)
+        *out = 0;
 }
 
 /* Is it what the sandbox began with? */
@@ -85,7 +80,7 @@ static cay_apply_result fetch_file(cay__apply_far *a, cay__apply_change *x, int 
     CAY_AUTOFD in = -1;
     uint64_t all = 0;
     ssize_t n = 0;
-    if (!cay__str_join(path, sizeof path, "/workspace/", x->c->path, NULL) ||
+    if (!CAY_JOIN(path, "/workspace/", x->c->path) ||
         cay_file_open_read(a->sb, a->call, path, NULL, &in, &why) < 0)
         return set_result(x, CAY_APPLY_GONE, cay__text_or(why.msg, "its path is too long"));
     if (!a->dry)
@@ -154,7 +149,7 @@ static cay_apply_result put_link(cay__apply_far *a, cay__apply_change *x, int pa
     cay_err why = CAY_ERR_INIT;
     CAY_AUTOFREE cay_stat *st = cay__alloc(sizeof *st);
     st->size_of = sizeof *st;
-    if (!cay__str_join(path, sizeof path, "/workspace/", x->c->path, NULL) ||
+    if (!CAY_JOIN(path, "/workspace/", x->c->path) ||
         cay_file_stat(a->sb, a->call, path, false, st, &why) < 0 || st->type != CAY_LINK ||
         !*st->target)
         return set_result(x, CAY_APPLY_GONE, cay__text_or(why.msg, "it changed meanwhile"));

@@ -12,6 +12,14 @@ CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 /* A file without a name gets one, by one rename; transfer.c. */
 int cay__path_put(int dir, const char *name, int file, cay_err *err);
+/* All of a file, from its beginning. */
+int cay__archive_copy(int from, int to, cay_err *err);
+/* cay-unpack reads fd in a sandbox of its own, and cay-pack does what `ask` says with that; talk
+ * hears of it. */
+int cay__archive_unpack(cay_client *client, const cay_call *call, int fd, const char *const *argv,
+                        cay__layer_ask ask,
+                        int (*talk)(void *arg, cay__layer_conn *c, cay_err *err), void *arg,
+                        cay_err *err);
 /* The digest that an archive of all of it has, "sha256:…": what a difference stands on is known by
  * it, wherever it is. */
 int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *snap,

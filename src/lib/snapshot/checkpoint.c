@@ -5,7 +5,7 @@
 
 typedef struct prune {
     cay__snaprow **at; /* automatic ones of this sandbox without a label, oldest first */
-    size_t n, cap;
+    size_t n;
 } prune;
 
 static void prune_free(prune *p)
@@ -21,15 +21,7 @@ static int on_snapshot_row(const cay_snap_row *row, void *arg)
     prune *p = arg;
     if (!row->automatic || *row->label || strcmp(row->state, "ready") != 0)
         return 0;
-    if (p->n == p->cap) {
-        if (p->cap)
-            p->cap = 2 * p->cap;
-        else
-            p->cap = 32;
-        p->at = realloc(p->at, p->cap * sizeof *p->at);
-        if (!p->at)
-            abort();
-    }
+    CAY_GROW(p->at, p->n);
     p->at[p->n++] = cay__snaprow_copy(row);
     return 0;
 }
@@ -52,17 +44,17 @@ static int prune_checkpoints(cay_client *client, const char *sandbox, const char
     CAY_TRY(client->store->snap_list(client->db, sandbox, NULL, on_snapshot_row, &p, err));
     if (p.n <= keep)
         return 0;
-    cay__str_copy(at, sizeof at, newest);
+    CAY_COPY(at, newest);
     for (unsigned kept = 0; kept < keep && *at;) {
         CAY_AUTOFREE cay__snaprow *other = NULL;
         cay__snaprow **mine = find_snapshot(&p, at);
         if (mine) {
-            cay__str_copy(at, sizeof at, (*mine)->row.parent);
+            CAY_COPY(at, (*mine)->row.parent);
             free(CAY_STEAL(*mine));
             kept++;
         } else { /* one with a label stands between */
             bool there = cay__snap_row(client, at, &other, NULL) == 0;
-            cay__str_copy(at, sizeof at, CAY_TEXT_IF(there, other->row.parent));
+            CAY_COPY(at, CAY_TEXT_IF(there, other->row.parent));
         }
     }
     for (size_t i = 0; i < p.n; i++) {
@@ -117,7 +109,7 @@ int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, 
 int cay__checkpoint_mark(cay_client *client, const char *id, cay_err *err)
 {
     char path[64];
-    cay__str_join(path, sizeof path, CAY__MARKS_DIR "/", id, NULL);
+    CAY_JOIN(path, CAY__MARKS_DIR "/", id);
     if (mkdirat(client->home_fd, CAY__MARKS_DIR, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, "make " CAY__MARKS_DIR);
     CAY_AUTOFD fd =
@@ -130,6 +122,6 @@ int cay__checkpoint_mark(cay_client *client, const char *id, cay_err *err)
 void cay__checkpoint_unmark(cay_client *client, const char *id)
 {
     char path[64];
-    if (cay__id_valid(id, 'c') && cay__str_join(path, sizeof path, CAY__MARKS_DIR "/", id, NULL))
+    if (cay__id_valid(id, 'c') && CAY_JOIN(path, CAY__MARKS_DIR "/", id))
         unlinkat(client->home_fd, path, 0);
 }

@@ -5,7 +5,6 @@
 #include <base/json.h>
 #include <lib/sandbox/limits.h>
 
-#define WORDS_MAX (2 * CAY_STACK_MAX + 16)
 #define TEXT_MAX_ (16u << 20)
 
 static void add_mount(cay__point *p, size_t *used, const char *target)
@@ -20,46 +19,42 @@ static void add_mount(cay__point *p, size_t *used, const char *target)
 static int from_box(cay_client *client, const char *id, cay__point *out, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
-    cay__spec *spec = NULL;
+    CAY_AUTOPTR(cay__spec) spec = NULL;
     struct stat st;
     char stack[48];
     CAY_TRY(cay__client_row(client, id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     const cay_create *c = &spec->create;
-    int rc = cay__stack_of(spec->box.layers, spec->box.nlayers, &out->stack, err);
-    cay__str_copy(out->id, sizeof out->id, id);
-    cay__str_copy(out->root, sizeof out->root, CAY_OR(c->from.root, ""));
-    cay__str_copy(out->base, sizeof out->base, CAY_OR(c->from.template_, "host"));
-    cay__str_copy(out->on, sizeof out->on, CAY_OR(c->from.directory, ""));
-    cay__str_join(out->on_top, sizeof out->on_top, "sandboxes/", id, "/on/upper", NULL);
-    if (spec->on_since_ms)
-        out->created_ms = (int64_t)spec->on_since_ms;
-    else
-        out->created_ms = row->row.created_ms;
-    cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
+    CAY_TRY(cay__stack_of(spec->box.layers, spec->box.nlayers, &out->stack, err));
+    CAY_COPY(out->id, id);
+    CAY_COPY(out->root, CAY_OR(c->from.root, ""));
+    CAY_COPY(out->base, CAY_OR(c->from.template_, "host"));
+    CAY_COPY(out->on, CAY_OR(c->from.directory, ""));
+    CAY_JOIN(out->on_top, "sandboxes/", id, "/on/upper");
+    out->created_ms = CAY_OR((int64_t)spec->on_since_ms, row->row.created_ms);
+    CAY_JOIN(out->top, "sandboxes/", id, "/upper");
     size_t used = 0;
     CAY_EACH_OF(grant, c->files.grants, c->files.ngrants)
         add_mount(out, &used, grant->target);
     CAY_EACH_OF(volume, c->files.volumes, c->files.nvolumes)
         add_mount(out, &used, volume->target);
-    cay__spec_free(spec);
-    cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack",
-                  NULL); /* in a disk image, or put aside, the other is not to be seen */
-    if (rc == 0 && fstatat(client->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+    CAY_JOIN(stack, "sandboxes/", id,
+             "/stack"); /* in a disk image, or put aside, the other is not to be seen */
+    if (fstatat(client->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
         fstatat(client->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "diff_unsupported",
                             "sandbox %s of provider %.40s keeps no record of what changed", id,
                             row->row.provider);
-    return rc;
+    return 0;
 }
 
 static int from_snap(cay_client *client, const cay_snap_row *s, cay__point *out, cay_err *err)
 {
     CAY_TRY(cay__snap_trees(client, s, err));
-    cay__str_copy(out->root, sizeof out->root, CAY_TEXT_IF(*s->template_ == '/', s->template_));
-    cay__str_copy(out->base, sizeof out->base, *s->template_ == '/' ? "host" : s->template_);
+    CAY_COPY(out->root, CAY_TEXT_IF(*s->template_ == '/', s->template_));
+    CAY_COPY(out->base, *s->template_ == '/' ? "host" : s->template_);
     CAY_TRY(cay__snap_on(s, out->on, sizeof out->on, &out->created_ms, err));
-    cay__str_join(out->on_top, sizeof out->on_top, CAY__LAYERS_DIR "/o", s->id + 1, "/upper", NULL);
+    CAY_JOIN(out->on_top, CAY__LAYERS_DIR "/o", s->id + 1, "/upper");
     return cay__stack_read(s->layers, &out->stack, err);
 }
 
@@ -84,15 +79,9 @@ int cay__point_find(cay_client *client, const cay_call *call, const char *ref, c
         return cay_fail_why(
             err, CAY_ENOENT, "sandbox_not_found",
             "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", ref);
-    if (err) {
-        if (is_box == CAY_ENOENT)
-            *err = no_snap;
-        else
-            *err = no_box;
-    }
     if (is_box == CAY_ENOENT)
-        return is_snap;
-    return is_box;
+        return cay__err_pass(is_snap, &no_snap, err);
+    return cay__err_pass(is_box, &no_box, err);
 }
 
 static int copy_text(const char *value, void *arg)
@@ -121,46 +110,20 @@ static int start_of(cay_client *client, const cay__point *now, cay__point *out, 
 {
     CAY_AUTOFREE char *text = NULL;
     *out = (cay__point){ 0 };
-    cay__str_copy(out->root, sizeof out->root, now->root);
-    cay__str_copy(out->base, sizeof out->base, now->base);
+    CAY_COPY(out->root, now->root);
+    CAY_COPY(out->base, now->base);
     int rc = client->store->note_get(client->db, CAY__NOTE_START, now->id, copy_text, &text, err);
     if (rc == CAY_ENOENT)
         return 0;
     CAY_TRY(rc);
     CAY_TRY(cay__stack_read(text, &out->stack, err));
-    CAY_EACH_OF(it, out->stack.name, out->stack.n) {
-        char path[CAY_LAYER_NAME + 8];
-        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", *it, NULL);
-        if (faccessat(client->home_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+    CAY_EACH_OF(it, out->stack.name, out->stack.n)
+        if (!cay__layer_there(client, *it))
             return cay_fail_why(
                 err, CAY_EGONE, "start_gone",
                 "what sandbox %s started from was merged since; name a snapshot to compare with",
                 now->id);
-    }
     return 0;
-}
-
-typedef struct words {
-    const char *v[WORDS_MAX];
-    size_t n;
-    cay__arena mem;
-} words;
-
-static void add_word(words *w, const char *key, const char *value)
-{
-    size_t n = strlen(key) + strlen(value) + 1;
-    char *s = cay__arena_take(&w->mem, n);
-    cay__str_join(s, n, key, value, NULL);
-    if (w->n < WORDS_MAX)
-        w->v[w->n++] = s;
-}
-
-static void add_stack(words *w, const char *key, const char *template_, const cay__point *p)
-{
-    if (!*p->root)
-        add_word(w, key, template_);
-    CAY_EACH_OF(it, p->stack.name, p->stack.n)
-        add_word(w, key, *it);
 }
 
 typedef struct feed {
@@ -231,7 +194,6 @@ int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *w
                   int *lock, int (*fn)(const cay_file_change *, void *), void *arg,
                   uint64_t *left_out, cay_err *err)
 {
-    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     cay__layer_done done = { 0 };
     feed f = { .fn = fn,
                .arg = arg,
@@ -247,7 +209,7 @@ int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *w
                            .nfds = dir >= 0,
                            .fn = on_record,
                            .arg = &f };
-    int rc = cay__layer_run(&at, call, &ask, &done, err);
+    int rc = cay__layer_run(&client->layers, call, &ask, &done, err);
     if (rc == 0) {
         cay__rec_get_num(&done.rec);
         uint64_t left = cay__rec_get_num(&done.rec);
@@ -263,21 +225,19 @@ int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *w
     return rc;
 }
 
-static void add_manner(words *w, const cay_diff *d)
+static void add_manner(cay__layer_words *w, const cay_diff *d)
 {
-    char context[32], n[21];
+    char n[21];
     if (d->every || d->digest)
-        add_word(w, "every", "");
+        cay__layer_word(w, "every", "");
     if (d->digest) {
-        add_word(w, "digest", "");
-        add_word(w, "no-renames", "");
+        cay__layer_word(w, "digest", "");
+        cay__layer_word(w, "no-renames", "");
     }
     if (!d->patch)
         return;
-    cay__str_join(context, sizeof context, "context=", cay__str_u64(n, CAY_OR(d->context, 3)),
-                  NULL);
-    add_word(w, context, "");
-    add_word(w, "patch", "");
+    cay__layer_word(w, "context=", cay__str_u64(n, CAY_OR(d->context, 3)));
+    cay__layer_word(w, "patch", "");
 }
 
 typedef struct asked {
@@ -294,7 +254,7 @@ static bool is_mount(const cay__point *p, const char *path, bool all)
 {
     char whole[PATH_MAX];
     path += *path == '/';
-    if (!cay__str_join(whole, sizeof whole, all ? "/" : "/workspace/", path, NULL))
+    if (!CAY_JOIN(whole, all ? "/" : "/workspace/", path))
         return false;
     size_t n = strlen(whole);
     if (whole[n - 1] == '/')
@@ -317,7 +277,7 @@ static int on_file_change(const cay_file_change *c, void *arg)
 
 static int diff_roots(asked *q, int *lock, cay_err *err)
 {
-    words w = { .n = 0 };
+    CAY__AUTOWORDS w = { 0 };
     char template_[CAY_LAYER_NAME] = "";
     bool on = *q->a.on || *q->b.on;
     if (!*q->a.root && !*q->b.root)
@@ -328,78 +288,62 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
             err, CAY_EINVAL, "diff_roots",
             "the two stand on different roots (%.60s, %.60s) and cannot be compared",
             cay__text_or(q->a.root, q->a.base), cay__text_or(q->b.root, q->b.base));
-    add_stack(&w, "a=", template_, &q->a);
-    add_stack(&w, "b=", template_, &q->b);
-    if (*q->a.root)
-        add_word(&w, "root=", q->a.root);
-    if (*q->a.top)
-        add_word(&w, "a-top=", q->a.top);
-    if (*q->b.top)
-        add_word(&w, "b-top=", q->b.top);
+    cay__layer_word_stack(&w, "a=", template_, q->a.stack.name, q->a.stack.n);
+    cay__layer_word_stack(&w, "b=", template_, q->b.stack.name, q->b.stack.n);
+    cay__layer_word_if(&w, "root=", q->a.root);
+    cay__layer_word_if(&w, "a-top=", q->a.top);
+    cay__layer_word_if(&w, "b-top=", q->b.top);
     if (!q->diff->all)
-        add_word(&w, "under=workspace", "");
+        cay__layer_word(&w, "under=workspace", "");
     else if (on)
-        add_word(&w, "skip=workspace", "");
+        cay__layer_word(&w, "skip=workspace", "");
     add_manner(&w, q->diff);
-    int rc =
-        cay__diff_ask(q->client, q->call, w.v, w.n, -1, lock, on_file_change, q, q->left_out, err);
-    cay__arena_clear(&w.mem);
-    return rc;
+    return cay__diff_ask(q->client, q->call, w.v, w.n, -1, lock, on_file_change, q, q->left_out,
+                         err);
 }
 
 int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err)
 {
-    int rc = cay__on_dir(dir, O_RDONLY | O_DIRECTORY, fd, err);
-    if (rc < 0)
-        return cay_wrap(err, rc, "the directory that %s stands on", cay__text_or(id, "it"));
-    return 0;
+    return cay_wrap(err, cay__on_dir(dir, O_RDONLY | O_DIRECTORY, fd, err),
+                    "the directory that %s stands on", cay__text_or(id, "it"));
 }
 
 int cay__on_ask(cay_client *client, const cay_call *call, const char *verb, const char *id,
                 const char *snapshot, cay_err *err)
 {
-    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     char layer[CAY_ID_LEN + 1];
-    if (!cay__id_valid(snapshot, 's') ||
-        !cay__str_join(layer, sizeof layer, "o", snapshot + 1, NULL))
+    if (!cay__id_valid(snapshot, 's') || !CAY_JOIN(layer, "o", snapshot + 1))
         return cay_fail_why(err, CAY_EINVAL, "snapshot_not_found", "\"%.40s\" is no snapshot",
                             snapshot);
     const char *args[] = { verb, id, layer };
     cay__layer_ask ask = { .verb = "on", .args = args, .nargs = CAY_LEN(args) };
-    return cay__layer_run(&at, call, &ask, NULL, err);
+    return cay__layer_run(&client->layers, call, &ask, NULL, err);
 }
 
 /* What is written above a directory of the host: by one sandbox, or by two on the same directory.
  */
 static int diff_on(asked *q, cay_err *err)
 {
-    words w = { .n = 0 };
+    CAY__AUTOWORDS w = { 0 };
     CAY_AUTOFD dir = -1;
-    const cay__point *p;
+    const cay__point *p = &q->a;
     if (*q->b.on)
         p = &q->b;
-    else
-        p = &q->a;
     if (*q->a.on && *q->b.on && strcmp(q->a.on, q->b.on) != 0)
         return cay_fail_why(err, CAY_EINVAL, "diff_roots",
                             "the two were made on different directories (%.90s, %.90s)", q->a.on,
                             q->b.on);
     CAY_TRY(cay__on_open(p->on, p->id, &dir, err));
-    add_word(&w, "on", "");
-    for (int i = 0; i < 2; i++) {
-        const cay__point *side = &q->a;
-        if (i)
-            side = &q->b;
-        if (*side->on)
-            add_word(&w, i ? "b-top=" : "a-top=", side->on_top);
-    }
+    cay__layer_word(&w, "on", "");
+    if (*q->a.on)
+        cay__layer_word(&w, "a-top=", q->a.on_top);
+    if (*q->b.on)
+        cay__layer_word(&w, "b-top=", q->b.on_top);
     if (q->diff->all)
-        add_word(&w, "prefix=workspace/", "");
+        cay__layer_word(&w, "prefix=workspace/", "");
     add_manner(&w, q->diff);
-    int rc =
-        cay__diff_ask(q->client, q->call, w.v, w.n, dir, NULL, on_file_change, q, q->left_out, err);
-    cay__arena_clear(&w.mem);
-    return rc;
+    return cay__diff_ask(q->client, q->call, w.v, w.n, dir, NULL, on_file_change, q, q->left_out,
+                         err);
 }
 
 int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *given,
@@ -430,16 +374,12 @@ int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *gi
         q.b = q.a;
     /* Nobody turns what it writes into a layer between our look at the record and at the
      * directories. */
-    cay__point *box;
+    cay__point *box = &q.a;
     if (*q.b.id)
         box = &q.b;
-    else if (*q.a.id)
-        box = &q.a;
-    else
-        box = NULL;
-    if (box) {
+    if (*box->id) {
         char id[CAY_ID_LEN + 1];
-        cay__str_copy(id, sizeof id, box->id);
+        CAY_COPY(id, box->id);
         CAY_TRY(cay__box_lock(client, call, id, true, &lock, err));
         *box = (cay__point){ 0 };
         CAY_TRY(from_box(client, id, box, err));

@@ -5,18 +5,9 @@
 #include "diff.h"
 #include <base/json.h>
 #include <cay/manifest.h>
-#include "layer.h"
 #include <limits.h>
 #include <proto/record.h>
 #include <pthread.h>
-
-#define WORDS (2 * CAY__STACK_MAX + 300)
-
-typedef struct words {
-    const char *v[WORDS];
-    size_t n;
-    cay__arena mem;
-} words;
 
 typedef struct work {
     cay_client *client;
@@ -28,22 +19,13 @@ typedef struct work {
     char on[PATH_MAX];       /* the directory of the host that it stands on; "": none */
     int on_fd;
     char as_layer[65]; /* that layer's digest, where packing told it */
-    words w;
+    cay__layer_words w;
 } work;
 
 static const struct {
     const char *name, *word;
     bool workspace; /* nothing else is in it */
 } formats[] = { { "cay", "snapshot", false }, { "tar", "tar", true }, { "js", "js", true } };
-
-static void add_word(words *w, const char *key, const char *value)
-{
-    size_t n = strlen(key) + strlen(value) + 1;
-    char *s = cay__arena_take(&w->mem, n);
-    cay__str_join(s, n, key, value, NULL);
-    if (w->n < WORDS)
-        w->v[w->n++] = s;
-}
 
 static int add_meta(work *k, cay_err *err)
 {
@@ -67,7 +49,7 @@ static int add_meta(work *k, cay_err *err)
     }
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the description of snapshot %s is too long", r->id);
-    add_word(&k->w, "meta=", text);
+    cay__layer_word(&k->w, "meta=", text);
     return 0;
 }
 
@@ -75,11 +57,8 @@ static int add_meta(work *k, cay_err *err)
 static int on_skip(const char *path, void *arg)
 {
     work *k = arg;
-    char root[32];
-    cay__str_join(root, sizeof root,
-                  "skip=", k->spec->format && strcmp(k->spec->format, "cay") ? "" : "workspace/",
-                  NULL);
-    add_word(&k->w, root, path);
+    bool workspace = k->spec->format && strcmp(k->spec->format, "cay");
+    cay__layer_word(&k->w, workspace ? "skip=" : "skip=workspace/", path);
     return 0;
 }
 
@@ -111,25 +90,19 @@ static int add_stacks(work *k, cay_err *err)
     char template_[CAY_LAYER_NAME] = "";
     const char *root = k->snap->row.template_;
     if (*root == '/')
-        add_word(&k->w, "root=", root);
+        cay__layer_word(&k->w, "root=", root);
     else
         CAY_TRY(cay__layer_template(k->client->home_fd, root, template_, sizeof template_, err));
     if (k->since && strcmp(k->since->row.template_, root))
         return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s stand on different templates",
                             k->since->row.id, k->snap->row.id);
-    if (*template_)
-        add_word(&k->w, "a=", template_);
-    CAY_EACH_OF(item, k->below.name, k->below.n)
-        add_word(&k->w, "a=", *item);
+    cay__layer_word_stack(&k->w, "a=", template_, k->below.name, k->below.n);
     k->one = !*k->on && begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
     if (k->one) {
-        add_word(&k->w, "top=", k->stack.name[k->stack.n - 1]);
+        cay__layer_word(&k->w, "top=", k->stack.name[k->stack.n - 1]);
         return 0;
     }
-    if (*template_)
-        add_word(&k->w, "b=", template_);
-    CAY_EACH_OF(it, k->stack.name, k->stack.n)
-        add_word(&k->w, "b=", *it);
+    cay__layer_word_stack(&k->w, "b=", template_, k->stack.name, k->stack.n);
     return 0;
 }
 
@@ -149,9 +122,9 @@ static int on_host(work *k, cay_err *err)
     if (!*k->on)
         return 0;
     CAY_TRY(cay__on_open(k->on, k->snap->row.id, &k->on_fd, err));
-    add_word(&k->w, "b-on=o", k->snap->row.id + 1);
+    cay__layer_word(&k->w, "b-on=o", k->snap->row.id + 1);
     if (*below)
-        add_word(&k->w, "a-on=o", k->since->row.id + 1);
+        cay__layer_word(&k->w, "a-on=o", k->since->row.id + 1);
     return 0;
 }
 
@@ -170,8 +143,10 @@ static bool in_below(const work *k, const char *layer)
     return false;
 }
 
-static int fail_damaged(const char *layer, const char *hex, const char *want, cay_err *err)
+static int check_digest(const char *layer, const char *hex, const char *want, cay_err *err)
 {
+    if (!strcmp(hex, want))
+        return 0;
     return cay_fail_why(
         err, CAY_ESYS, "snapshot_damaged",
         "layer %s has digest %.16s…, and its record %.16s…: the disk or somebody changed it", layer,
@@ -190,13 +165,10 @@ static bool read_digest(const work *k, const char *layer, char hex[65])
 static int verify_layer(work *k, const char *layer, cay_err *err)
 {
     char hex[65], want[65];
-    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     if (in_below(k, layer) || !read_digest(k, layer, want))
         return 0;
-    CAY_TRY(cay__layer_digest(&at, k->call, layer, hex, NULL, NULL, err));
-    if (strcmp(hex, want))
-        return fail_damaged(layer, hex, want, err);
-    return 0;
+    CAY_TRY(cay__layer_digest(&k->client->layers, k->call, layer, hex, NULL, NULL, err));
+    return check_digest(layer, hex, want, err);
 }
 
 static void *verify_all(void *arg)
@@ -220,7 +192,6 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
 
 static int run_pack(work *k, int fd, cay_archived *out, cay_err *err)
 {
-    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     cay__layer_done done = { 0 };
     const int fds[] = { fd, k->on_fd };
     cay__layer_ask ask = { .program = "cay-pack",
@@ -231,12 +202,12 @@ static int run_pack(work *k, int fd, cay_archived *out, cay_err *err)
                            .nfds = k->on_fd >= 0 ? 2 : 1,
                            .fn = on_record,
                            .arg = (void *)(uintptr_t)k->spec };
-    CAY_TRY(cay__layer_run(&at, k->call, &ask, &done, err));
+    CAY_TRY(cay__layer_run(&k->client->layers, k->call, &ask, &done, err));
     cay_archived got = { .size = sizeof got };
-    cay__str_join(got.digest, sizeof got.digest, "sha256:", cay__rec_get_str(&done.rec), NULL);
+    CAY_JOIN(got.digest, "sha256:", cay__rec_get_str(&done.rec));
     got.files = cay__rec_get_num(&done.rec);
     got.bytes = cay__rec_get_num(&done.rec);
-    cay__str_copy(k->as_layer, sizeof k->as_layer, cay__rec_get_str(&done.rec));
+    CAY_COPY(k->as_layer, cay__rec_get_str(&done.rec));
     bool bad = done.rec.bad;
     cay__layer_done_clear(&done);
     if (bad)
@@ -251,12 +222,12 @@ static int pack_layer(work *k, int fd, cay_archived *out, cay_err *err)
 {
     const char *layer = k->stack.name[k->stack.n - 1];
     char want[65];
-    add_word(&k->w, "raw=1", "");
+    cay__layer_word(&k->w, "raw=1", "");
     int rc = run_pack(k, fd, out, err);
     k->w.n--;
     CAY_TRY(rc);
-    if (read_digest(k, layer, want) && strcmp(want, k->as_layer))
-        return fail_damaged(layer, k->as_layer, want, err);
+    if (read_digest(k, layer, want))
+        return check_digest(layer, k->as_layer, want, err);
     return 0;
 }
 
@@ -270,14 +241,11 @@ static int pack_many(work *k, int fd, cay_archived *out, cay_err *err)
     int rc = run_pack(k, fd, out, err);
     if (beside)
         pthread_join(c.thread, NULL);
-    if (c.rc < 0 && err)
-        *err = c.err;
-    if (c.rc < 0)
-        return c.rc;
+    CAY_TRY(cay__err_pass(c.rc, &c.err, err));
     return rc;
 }
 
-static int copy_out(int from, int to, cay_err *err)
+int cay__archive_copy(int from, int to, cay_err *err)
 {
     char buf[65536];
     if (lseek(from, 0, SEEK_SET) != 0)
@@ -306,7 +274,7 @@ static int to_file(work *k, size_t format, int fd, cay_archived *out, cay_err *e
 
 static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err *err)
 {
-    char threads[32], n[21];
+    char n[21];
     struct stat st;
     cay__place *p;
     CAY_TRY(cay__client_place(k->client, k->snap->row.provider, &p, err));
@@ -316,31 +284,28 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
     if (k->since)
         CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));
-    add_word(&k->w, "format=", formats[format].word);
+    cay__layer_word(&k->w, "format=", formats[format].word);
     if (formats[format].workspace)
-        add_word(&k->w, "under=workspace", "");
+        cay__layer_word(&k->w, "under=workspace", "");
     CAY_TRY(on_host(k, err));
     CAY_TRY(add_stacks(k, err));
     CAY_TRY(add_meta(k, err));
     add_skips(k);
-    cay__str_join(threads, sizeof threads,
-                  "threads=", cay__str_u64(n, (uint64_t)CAY_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)),
-                  NULL);
-    add_word(&k->w, threads, "");
+    cay__layer_word(
+        &k->w, "threads=", cay__str_u64(n, (uint64_t)CAY_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)));
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return to_file(k, format, fd, out, err);
     /* Nothing leaves before all of it is known to be sound. */
-    CAY_AUTOFD file = openat(k->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0)
-        return cay_fail_sys(err, "a file for the archive in the state directory");
+    CAY_AUTOFD file = -1;
+    CAY_TRY(cay__temp_file(k->client, "the archive", &file, err));
     CAY_TRY(to_file(k, format, file, out, err));
-    return copy_out(file, fd, err);
+    return cay__archive_copy(file, fd, err);
 }
 
 static void work_clear(work *k)
 {
     cay__close_fd(&k->on_fd);
-    cay__arena_clear(&k->w.mem);
+    cay__layer_words_clear(&k->w);
     free(k);
 }
 
@@ -359,9 +324,8 @@ int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *
     if (client->store->note_get(client->db, CAY__NOTE_WHOLE, snap->row.id, copy_digest, digest,
                                 NULL) == 0)
         return 0;
-    CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0)
-        return cay_fail_sys(err, "a file for the archive in the state directory");
+    CAY_AUTOFD file = -1;
+    CAY_TRY(cay__temp_file(client, "the archive", &file, err));
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = &spec, .snap = snap, .on_fd = -1 };
     int rc = export_row(k, 0, file, &got, err);
@@ -433,7 +397,5 @@ int cay_client_export(cay_client *client, const cay_call *call, const cay_export
     free(k->snap);
     free(k->since);
     work_clear(k);
-    if (rc < 0)
-        return cay_wrap(err, rc, "export %.40s", spec.ref);
-    return 0;
+    return cay_wrap(err, rc, "export %.40s", spec.ref);
 }

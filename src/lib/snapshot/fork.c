@@ -63,14 +63,14 @@ static int fork_sandbox(forking *f, size_t i, cay_err *err)
         CAY_AUTOBUF b = CAY__BUF(8192);
         cay__buf_fmt(&b, "%s %s", c.from.snapshot, f->spec->once);
         cay_idempotency_hash(b.data, b.len, hex);
-        snprintf(once, sizeof once, "fork:%.40s:%zu", hex, i);
+        CAY_FORMAT(once, "fork:%.40s:%zu", hex, i);
         c.idempotency_key = once;
     }
     host_name(f->base.hostname, host);
     c.hostname = host;
     c.name = f->spec->name;
     if (c.name && i) {
-        snprintf(name, sizeof name, "%.58s-%zu", c.name, i + 1);
+        CAY_FORMAT(name, "%.58s-%zu", c.name, i + 1);
         c.name = name;
     }
     CAY_TRY(cay_client_create(f->client, f->call, &c, &f->made[i], err));
@@ -175,35 +175,23 @@ static int find_source(cay_client *client, const cay_call *call, const char *fro
         return cay_fail_why(
             err, CAY_ENOENT, "fork_not_found",
             "there is neither a sandbox nor a snapshot %.64s; see cay ls and cay snapshots", from);
-    if (err) {
-        if (is_box != CAY_ENOENT)
-            *err = box;
-        else
-            *err = kept;
-    }
     if (is_box != CAY_ENOENT)
-        return is_box;
-    return is_snap;
+        return cay__err_pass(is_box, &box, err);
+    return cay__err_pass(is_snap, &kept, err);
 }
 
 static int fork_from(forking *f, const char *snapshot, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    cay__spec *base = NULL;
+    CAY_AUTOPTR(cay__spec) base = NULL;
     CAY_TRY(cay__snap_find(f->client, snapshot, &row, err));
     CAY_TRY(base_of(&row->row, &base, err));
     f->base = base->create;
     if (f->spec->labels)
         f->base.labels = f->spec->labels;
-    if (f->spec->ttl_ms) {
-        if (f->spec->ttl_ms == CAY_UNLIMITED)
-            f->base.life.ttl_ms = 0;
-        else
-            f->base.life.ttl_ms = f->spec->ttl_ms;
-    }
-    int rc = make_all(f, err);
-    cay__spec_free(base);
-    return rc;
+    if (f->spec->ttl_ms)
+        f->base.life.ttl_ms = CAY_FLAG_IF(f->spec->ttl_ms != CAY_UNLIMITED, f->spec->ttl_ms);
+    return make_all(f, err);
 }
 
 int cay_client_fork(cay_client *client, const cay_call *call, const char *from,

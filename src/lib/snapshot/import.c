@@ -9,7 +9,6 @@
 #include <base/fault.h>
 #include <base/json.h>
 #include <lib/manifest/oneshot.h>
-#include "layer.h"
 #include <proto/record.h>
 #include <limits.h>
 #include <signal.h>
@@ -40,7 +39,7 @@ static int copy_id(const char *value, void *arg)
 static int find_imported(const work *k, const char *id, const char *digest, cay__snaprow **row)
 {
     char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
-    cay__str_join(key, sizeof key, id, CAY_TEXT_IF(*digest, "/"), digest, NULL);
+    CAY_JOIN(key, id, CAY_TEXT_IF(*digest, "/"), digest);
     int rc = k->client->store->note_get(k->client->db, CAY__NOTE_IMPORT, key, copy_id, here, NULL);
     CAY_TRY(rc);
     return cay__snap_row(k->client, here, row, NULL);
@@ -139,7 +138,7 @@ static int read_meta(work *k, const char *text, cay_err *err)
         CAY_TRY(judge_template(k, template_, err));
     k->row.template_ = cay__arena_str(&k->mem, template_);
     if (cay__id_valid(origin, 's'))
-        cay__str_copy(k->origin, sizeof k->origin, origin);
+        CAY_COPY(k->origin, origin);
     json_t *md = json_object_get(o, "metadata");
     if (!k->spec->metadata && json_is_object(md)) {
         char *own = cay__json_text(md, 65536);
@@ -175,8 +174,9 @@ static int record_snapshot(work *k, const char *meta, cay_err *err)
     return 0;
 }
 
-static int exchange_records(work *k, cay__layer_conn *c, cay_err *err)
+static int exchange_records(void *arg, cay__layer_conn *c, cay_err *err)
 {
+    work *k = arg;
     cay__rec r;
     for (;;) {
         CAY_TRY(cay__layer_next(c, k->call, &r, err));
@@ -189,7 +189,7 @@ static int exchange_records(work *k, cay__layer_conn *c, cay_err *err)
             if (k->spec->progress && k->spec->progress(items, bytes, k->spec->arg))
                 return cay_fail(err, CAY_ECANCELED, "import was stopped");
         } else if (r.type == CAY__REC_DONE && k->recorded) {
-            cay__str_join(k->digest, sizeof k->digest, "sha256:", cay__rec_get_str(&r), NULL);
+            CAY_JOIN(k->digest, "sha256:", cay__rec_get_str(&r));
             k->items = cay__rec_get_num(&r);
             k->bytes = cay__rec_get_num(&r);
             if (r.bad)
@@ -203,39 +203,41 @@ static int exchange_records(work *k, cay__layer_conn *c, cay_err *err)
     }
 }
 
-static int make_layer(work *k, int fd, cay_err *err)
+int cay__archive_unpack(cay_client *client, const cay_call *call, int fd, const char *const *argv,
+                        cay__layer_ask ask,
+                        int (*talk)(void *arg, cay__layer_conn *c, cay_err *err), void *arg,
+                        cay_err *err)
 {
-    cay__oneshot *o = NULL;
+    CAY_AUTOPTR(cay__oneshot) o = NULL;
     cay__feed *feed = NULL;
     cay__layer_conn conn;
     cay_exit end = { .size = sizeof end };
-    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
-    const char *const argv[] = { "./cay-unpack", "auto", "auto", NULL }, *const name[] = { k->id };
-    CAY_TRY(cay__oneshot_open(k->client, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
-    int rc = cay__oneshot_bring(o, k->call, "cay-unpack", err);
-    if (rc == 0)
-        rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv },
-                             fd, &feed, err);
+    const cay_spawn spawn = { .size = sizeof spawn, .argv = argv };
+    CAY_TRY(cay__oneshot_open(client, call, &(cay__oneshot_spec){ 0 }, &o, err));
+    CAY_TRY(cay__oneshot_bring(o, call, "cay-unpack", err));
+    CAY_TRY(cay__feed_start(o, call, &spawn, fd, &feed, err));
+    const int out = cay__feed_fd(feed);
+    ask.program = "cay-pack";
+    ask.fds = &out;
+    ask.nfds = 1;
+    int rc = cay__layer_open(&client->layers, call, &ask, &conn, err);
     if (rc == 0) {
-        int out = cay__feed_fd(feed);
-        cay__layer_ask ask = { .program = "cay-pack",
-                               .verb = "unpack",
-                               .args = name,
-                               .nargs = 1,
-                               .fds = &out,
-                               .nfds = 1 };
-        rc = cay__layer_open(&at, k->call, &ask, &conn, err);
-        if (rc == 0) {
-            rc = exchange_records(k, &conn, err);
-            cay__layer_close(&conn);
-        }
-        int ended = cay__feed_end(feed, k->call, &end, NULL, 0, NULL);
-        if (rc == CAY_EUPSTREAM && ended == 0 && end.signal == SIGABRT)
-            rc = cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
-                              "more than 64 MiB of memory are needed to read it");
+        rc = talk(arg, &conn, err);
+        cay__layer_close(&conn);
     }
-    cay__oneshot_close(o);
+    int ended = cay__feed_end(feed, call, &end, NULL, 0, NULL);
+    if (rc == CAY_EUPSTREAM && ended == 0 && end.signal == SIGABRT)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                            "more than 64 MiB of memory are needed to read it");
     return rc;
+}
+
+static int make_layer(work *k, int fd, cay_err *err)
+{
+    const char *const argv[] = { "./cay-unpack", "auto", "auto", NULL }, *const name[] = { k->id };
+    return cay__archive_unpack(k->client, k->call, fd, argv,
+                               (cay__layer_ask){ .verb = "unpack", .args = name, .nargs = 1 },
+                               exchange_records, k, err);
 }
 
 /* Later differences find it by this. What is known already is not replaced by whoever claims the
@@ -247,7 +249,7 @@ static void note_origin(const work *k)
     if (k->whole)
         digest = k->digest;
     char key[CAY_ID_LEN + 80];
-    cay__str_join(key, sizeof key, k->origin, CAY_TEXT_IF(*digest, "/"), digest, NULL);
+    CAY_JOIN(key, k->origin, CAY_TEXT_IF(*digest, "/"), digest);
     if (*k->origin && find_imported(k, k->origin, digest, &row) < 0)
         k->client->store->note_put(k->client->db, CAY__NOTE_IMPORT, key, k->id, NULL);
 }
@@ -309,7 +311,5 @@ int cay_client_import(cay_client *client, const cay_call *call, const cay_import
         rc = cay_client_snapshot(client, call, k->id, out, err);
     cay__arena_clear(&k->mem);
     free(k);
-    if (rc < 0)
-        return cay_wrap(err, rc, "import");
-    return 0;
+    return cay_wrap(err, rc, "import");
 }

@@ -90,7 +90,7 @@ static int start_by_hand(int home_fd, const cay_call *call, const cay__layer_ask
                    .op =
                        ask->program && !strcmp(ask->program, "cay-pack") ? HAND_PACK : HAND_LAYER };
     int fds[1 + CAY__LAYER_FDS] = { sock };
-    cay__str_copy(q.name, sizeof q.name, ask->verb);
+    CAY_COPY(q.name, ask->verb);
     for (size_t i = 0; i < ask->nfds; i++)
         fds[1 + i] = ask->fds[i];
     return cay__hand_ask(home_fd, call, &q, fds, 1 + (int)ask->nfds, NULL, NULL, leash, err);
@@ -109,6 +109,35 @@ static int start_here(const cay__layer_at *at, int home_fd, const cay_call *call
     for (size_t i = 0; i < ask->nfds; i++)
         fds[3 + i] = ask->fds[i];
     return spawn_program(path, ask->verb, fds, 3 + ask->nfds, pid, err);
+}
+
+void cay__layer_word(cay__layer_words *w, const char *key, const char *value)
+{
+    size_t n = strlen(key) + strlen(value) + 1;
+    char *s = cay__arena_take(&w->mem, n);
+    cay__str_join(s, n, key, value, NULL);
+    CAY_GROW(w->v, w->n);
+    w->v[w->n++] = s;
+}
+
+void cay__layer_word_if(cay__layer_words *w, const char *key, const char *value)
+{
+    if (*value)
+        cay__layer_word(w, key, value);
+}
+
+void cay__layer_word_stack(cay__layer_words *w, const char *key, const char *template_,
+                           const char *const *layers, size_t n)
+{
+    cay__layer_word_if(w, key, template_);
+    CAY_EACH_OF(layer, layers, n)
+        cay__layer_word(w, key, *layer);
+}
+
+void cay__layer_words_clear(cay__layer_words *w)
+{
+    cay__arena_clear(&w->mem);
+    free(w->v);
 }
 
 int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask,
@@ -131,7 +160,7 @@ int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__la
     else
         CAY_TRY(start_here(at, home_fd, call, ask, theirs, &out->pid, err));
     out->sock = CAY_STEAL_FD(mine);
-    cay__str_copy(out->verb, sizeof out->verb, ask->verb);
+    CAY_COPY(out->verb, ask->verb);
     cay__close_fd(&theirs); /* or its death would not be seen */
     int rc = send_request(out->sock, ask, err);
     if (rc < 0)
@@ -248,18 +277,12 @@ int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *
                      size_t nbelow, const char *const *stack, size_t n, const char *name,
                      cay_err *err)
 {
-    const char **args = cay__alloc((nbelow + n + 2) * sizeof *args);
-    size_t k = 0;
-    CAY_EACH_OF(item, below, nbelow)
-        args[k++] = *item;
-    args[k++] = "--";
-    CAY_EACH_OF(it, stack, n)
-        args[k++] = *it;
-    args[k++] = name;
-    cay__layer_ask ask = { .verb = "merge", .args = args, .nargs = k };
-    int rc = cay__layer_run(at, call, &ask, NULL, err);
-    free(args);
-    return rc;
+    CAY__AUTOWORDS w = { 0 };
+    cay__layer_word_stack(&w, "", "", below, nbelow);
+    cay__layer_word_stack(&w, "", "--", stack, n);
+    cay__layer_word(&w, "", name);
+    cay__layer_ask ask = { .verb = "merge", .args = w.v, .nargs = w.n };
+    return cay__layer_run(at, call, &ask, NULL, err);
 }
 
 int cay__layer_template(int home_fd, const char *template_, char *name, size_t cap, cay_err *err)

@@ -66,6 +66,21 @@ int cay__layer_send(cay__layer_conn *c, uint32_t type, cay__buf *b, cay_err *err
 /* Ends it: a program that is not done stops and takes back what it began. */
 void cay__layer_close(cay__layer_conn *c);
 
+/* Arguments, as many as it takes: KEY and VALUE in one word. */
+typedef struct cay__layer_words {
+    const char **v;
+    size_t n;
+    cay__arena mem;
+} cay__layer_words;
+#define CAY__AUTOWORDS __attribute__((cleanup(cay__layer_words_clear))) cay__layer_words
+void cay__layer_word(cay__layer_words *w, const char *key, const char *value);
+/* Unless the value is "". */
+void cay__layer_word_if(cay__layer_words *w, const char *key, const char *value);
+/* A stack: the template's layer, or "", and those above it. */
+void cay__layer_word_stack(cay__layer_words *w, const char *key, const char *template_,
+                           const char *const *layers, size_t n);
+void cay__layer_words_clear(cay__layer_words *w);
+
 /* `done` may be NULL. */
 int cay__layer_run(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask,
                    cay__layer_done *done, cay_err *err);

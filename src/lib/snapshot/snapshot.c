@@ -14,6 +14,21 @@ void cay__boot_id(char *buf, size_t cap)
     snprintf(buf, cap, "%.40s", id);
 }
 
+bool cay__layer_there(const cay_client *client, const char *layer)
+{
+    char path[64];
+    struct stat st;
+    CAY_JOIN(path, CAY__LAYERS_DIR "/", layer);
+    return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int cay__temp_file(const cay_client *client, const char *what, int *fd, cay_err *err)
+{
+    *fd = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_TRY_SYS(*fd, err, "a file for %s in the state directory", what);
+    return 0;
+}
+
 int cay__snap_trees(cay_client *client, const cay_snap_row *s, cay_err *err)
 {
     cay__place *p;

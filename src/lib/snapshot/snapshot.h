@@ -31,6 +31,9 @@ cay_snapshot *cay__snapshot_blank(cay__arena **mem);
 /* Its label, when one is given: a name as of a sandbox, and not to be taken for an id. */
 int cay__snap_label_check(const char *label, cay_err *err);
 void cay__boot_id(char *buf, size_t cap);
+bool cay__layer_there(const cay_client *client, const char *layer); /* layers/NAME */
+/* One without a name in the state directory; `what`, for the error: "the archive". */
+int cay__temp_file(const cay_client *client, const char *what, int *fd, cay_err *err);
 
 /* The whole of taking one; id holds CAY_ID_LEN + 1 bytes. */
 int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec,
@@ -62,6 +65,9 @@ int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms
 int cay__stack_prepare(cay_client *client, cay__spec *s, cay_err *err);
 /* The request is recorded: is what it stands on still there? From now on it stays. */
 int cay__stack_hold(cay_client *client, const char *id, const cay_box_spec *b, cay_err *err);
+/* Somebody whose record names no layers: a note does, as long as its maker lives. */
+int cay__lease_put(cay_client *client, const char *id, const char *const *layers, size_t n,
+                   cay_err *err);
 /* A sandbox without record is gone. */
 void cay__stack_release(cay_client *client, const char *id);
 /* Ends an undo of it that somebody died over, under its lock: another must not take that one's

@@ -13,7 +13,6 @@
 #include <base/fault.h>
 #include <base/json.h>
 #include <dirent.h>
-#include "layer.h"
 #include <limits.h>
 #include <lib/provider/native/root_helper.h>
 #include <sys/file.h>
@@ -39,11 +38,6 @@ static void record_failure(settling *s, int rc, const cay_err *why)
         if (s->err)
             *s->err = *why;
     }
-}
-
-static cay__layer_at locate_layers(const cay_client *client)
-{
-    return (cay__layer_at){ .home = client->home, .libexec = client->libexec };
 }
 
 int cay__layers_place(cay_client *client, const char *provider, cay__place **place, void **self,
@@ -82,12 +76,8 @@ static int remove_job(const cay_layer_job *job, void *arg)
         if (rc == 0 && !used)
             s->client->store->note_put(s->client->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
     }
-    if (rc == 0 && !used) {
-        if (cay__layer_removable(job->subject))
-            rc = cay__layer_drop(s->client, s->call, job->subject, job->detail, &err);
-        else
-            rc = 0;
-    }
+    if (rc == 0 && !used && cay__layer_removable(job->subject))
+        rc = cay__layer_drop(s->client, s->call, job->subject, job->detail, &err);
     CAY_FAULT("settle.removed");
     if (rc == 0)
         rc = s->client->store->layer_job_drop(s->client->db, "remove", job->subject, &err);
@@ -141,10 +131,9 @@ int cay__layers_sweep(cay_client *client, const cay_call *call, size_t *removed,
     if (d)
         closedir(d);
     /* What a cay-layer that was killed left; one that works holds its own. */
-    const cay__layer_at at = locate_layers(client);
     const cay__layer_ask ask = { .verb = "remove" };
     if (rc == 0 && half)
-        rc = cay__layer_run(&at, call, &ask, NULL, err);
+        rc = cay__layer_run(&client->layers, call, &ask, NULL, err);
     return rc;
 }
 
@@ -159,21 +148,18 @@ static int find_young(const cay_snap_row *row, void *arg)
     young *y = arg;
     if (row->durable || strcmp(row->boot, y->boot) != 0 || strcmp(row->state, "ready") != 0)
         return 0;
-    y->ids = realloc(y->ids, (y->n + 1) * sizeof *y->ids);
-    if (!y->ids)
-        abort();
+    CAY_GROW(y->ids, y->n);
     cay__str_copy(y->ids[y->n++], sizeof *y->ids, row->id);
     return 0;
 }
 
 static int settle_snapshot(settling *s, const char *id, cay_err *err)
 {
-    cay__layer_at at = locate_layers(s->client);
     char hex[65], digest[80] = "";
     uint64_t bytes = 0, files = 0;
-    int rc = cay__layer_digest(&at, s->call, id, hex, &bytes, &files, err);
+    int rc = cay__layer_digest(&s->client->layers, s->call, id, hex, &bytes, &files, err);
     if (rc == 0)
-        cay__str_join(digest, sizeof digest, "sha256:", hex, NULL);
+        CAY_JOIN(digest, "sha256:", hex);
     CAY_FAULT("settle.digested");
     /* On the disk it is, with or without a digest. */
     int put = s->client->store->snap_settled(s->client->db, id, digest, true, bytes, files,
@@ -245,15 +231,13 @@ typedef struct standing {
 static int under_snap(const cay_snap_row *row, void *arg)
 {
     standing *u = arg;
-    return !strncmp(row->layers, u->begin, u->len) &&
-           cay__str_copy(u->base, sizeof u->base, row->template_);
+    return !strncmp(row->layers, u->begin, u->len) && CAY_COPY(u->base, row->template_);
 }
 
 static int under_template(const cay_template_row *row, void *arg)
 {
     standing *u = arg;
-    return !strncmp(row->layers, u->begin, u->len) &&
-           cay__str_copy(u->base, sizeof u->base, row->base);
+    return !strncmp(row->layers, u->begin, u->len) && CAY_COPY(u->base, row->base);
 }
 
 static void find_base(settling *s, const char *layers, char base[PATH_MAX])
@@ -266,19 +250,16 @@ static void find_base(settling *s, const char *layers, char base[PATH_MAX])
 
 static int merge_layers(settling *s, const char *layers, const char *to, cay_err *err)
 {
-    cay__layer_at at = locate_layers(s->client);
     cay__stack stack;
-    struct stat st;
-    char path[64], below[CAY_LAYER_NAME], base[PATH_MAX];
-    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", to, NULL);
-    if (fstatat(s->client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+    char below[CAY_LAYER_NAME], base[PATH_MAX];
+    if (cay__layer_there(s->client, to))
         return 0; /* somebody was killed after that */
     CAY_TRY(cay__stack_read(layers, &stack, err));
     find_base(s, layers, base);
     if (*base != '/')
         CAY_TRY(cay__layer_template(s->client->home_fd, base, below, sizeof below, err));
     const char *under[] = { *base == '/' ? base : below };
-    CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
+    CAY_TRY(cay__layer_merge(&s->client->layers, s->call, under, 1, stack.name, stack.n, to, err));
     CAY_TRY(cay__layers_merged_bytes(s->client, &stack, to, err));
     /* Before the old ones may go. */
     CAY_TRY_SYS(syncfs(s->client->home_fd), err, "write the state directory to the disk");
@@ -348,11 +329,8 @@ static int begin_merge(settling *s)
         int known = st->layer_job_list(s->client->db, "merge", known_merge, d.layers, s->err);
         if (known == 0)
             known = st->layer_job_list(s->client->db, "merged", known_merge, d.layers, s->err);
-        if (known < 0)
-            rc = known;
-        else if (known)
-            rc = 0;
-        else
+        rc = CAY_MIN(known, 0);
+        if (!known)
             rc = st->layer_job_put(s->client->db, "merge", name, d.layers, s->err);
         CAY_FAULT("settle.intended");
     }

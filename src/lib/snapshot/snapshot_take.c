@@ -56,14 +56,6 @@ void cay__upper_mark(const cay_client *client, const char *path, char *buf)
                  st.stx_btime.tv_nsec);
 }
 
-static bool layer_there(const cay_client *client, const char *layer)
-{
-    char path[64];
-    struct stat st;
-    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", layer, NULL);
-    return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box,
                    bool *started, cay_err *err)
 {
@@ -163,9 +155,9 @@ static int complete_row(cay_client *client, const cay_snap_row *row, const cay_s
 static int find_out(cay_client *client, const cay_snap_row *row, cay_err *err)
 {
     char path[64], now[CAY__MARK];
-    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", row->id, NULL);
+    CAY_JOIN(path, CAY__LAYERS_DIR "/", row->id);
     cay__upper_mark(client, path, now);
-    if (!layer_there(client, row->id))
+    if (!cay__layer_there(client, row->id))
         return client->store->snap_remove(client->db, row->id, err);
     bool swapped = *row->mark && !strcmp(now, row->mark);
     cay_snapped how = { .size = sizeof how,
@@ -203,7 +195,7 @@ static int make_snapshot(cay_client *client, const cay_call *call, const cay_pro
     CAY_FAULT("snapshot.made");
     if (rc == 0)
         rc = complete_row(client, row, &made, err);
-    else if (!layer_there(client, row->id))
+    else if (!cay__layer_there(client, row->id))
         client->store->snap_remove(client->db, row->id, NULL);
     else /* its answer was lost, but it is there */
         rc = find_out(client, row, err);
@@ -219,39 +211,35 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
     CAY_AUTOFREE cay__row *box_row = NULL;
     CAY_AUTOFREE char *layers = NULL, *forks = NULL;
     char boot[64], mark[CAY__MARK], upper[64];
-    cay__spec *spec = NULL;
+    CAY_AUTOPTR(cay__spec) spec = NULL;
     cay__stack stack;
     CAY_TRY(cay__client_row(client, sb->id, &box_row, err));
     CAY_TRY(spec_for_forks(&box_row->row, &forks, err));
     CAY_TRY(cay__spec_read(&box_row->row, &spec, err));
-    int rc = cay__stack_of(spec->box.layers, spec->box.nlayers, &stack, err);
-    bool merged = rc == 0 && cay__stack_merged(client, &stack);
-    if (rc == 0 && stack.n == CAY__STACK_MAX)
-        rc = cay__stack_push(&stack, id, err); /* tells why not */
-    if (rc == 0) {
-        const cay_create *c = &spec->create;
-        layers = cay__stack_text(&stack);
-        cay__boot_id(boot, sizeof boot);
-        cay__upper_path(upper, sizeof upper, sb->id);
-        cay__upper_mark(client, upper, mark);
-        cay_snap_row row = { .size = sizeof row,
-                             .id = id,
-                             .sandbox = sb->id,
-                             .parent = c->from.snapshot,
-                             .label = s->label,
-                             .provider = sb->ops->name,
-                             .template_ = CAY_OR(c->from.root, CAY_OR(c->from.template_, "host")),
-                             .state = "making",
-                             .boot = boot,
-                             .mark = mark,
-                             .metadata = s->metadata,
-                             .layers = layers,
-                             .spec = forks,
-                             .automatic = automatic };
-        rc = make_snapshot(client, call, sb->ops, box, &row, CAY_IF(merged, &stack), s, err);
-    }
-    cay__spec_free(spec);
-    return rc;
+    CAY_TRY(cay__stack_of(spec->box.layers, spec->box.nlayers, &stack, err));
+    bool merged = cay__stack_merged(client, &stack);
+    if (stack.n == CAY__STACK_MAX)
+        CAY_TRY(cay__stack_push(&stack, id, err)); /* tells why not */
+    const cay_create *c = &spec->create;
+    layers = cay__stack_text(&stack);
+    cay__boot_id(boot, sizeof boot);
+    cay__upper_path(upper, sizeof upper, sb->id);
+    cay__upper_mark(client, upper, mark);
+    cay_snap_row row = { .size = sizeof row,
+                         .id = id,
+                         .sandbox = sb->id,
+                         .parent = c->from.snapshot,
+                         .label = s->label,
+                         .provider = sb->ops->name,
+                         .template_ = CAY_OR(c->from.root, CAY_OR(c->from.template_, "host")),
+                         .state = "making",
+                         .boot = boot,
+                         .mark = mark,
+                         .metadata = s->metadata,
+                         .layers = layers,
+                         .spec = forks,
+                         .automatic = automatic };
+    return make_snapshot(client, call, sb->ops, box, &row, CAY_IF(merged, &stack), s, err);
 }
 
 /* By the sandbox and the word, so that nothing has to be written down to find it again. */
@@ -321,9 +309,7 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
     cay__close_fd(&lock);
     if (started)
         cay_sandbox_kill(sb, NULL, NULL);
-    if (rc < 0)
-        return cay_wrap(err, rc, "snapshot %s", sb->id);
-    return 0;
+    return cay_wrap(err, rc, "snapshot %s", sb->id);
 }
 
 int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec,
@@ -347,7 +333,7 @@ int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsh
 static bool at_it(const cay_client *client, const char *id)
 {
     char path[64], text[128];
-    cay__str_join(path, sizeof path, "sandboxes/", id, "/swap", NULL);
+    CAY_JOIN(path, "sandboxes/", id, "/swap");
     return cay__fd_read_file(client->home_fd, path, text, sizeof text) > 0;
 }
 
@@ -421,9 +407,9 @@ static bool is_on_host_dir(const cay_client *client, const char *id)
 {
     char path[64];
     struct stat st;
-    cay__str_join(path, sizeof path, "sandboxes/", id, "/on", NULL);
+    CAY_JOIN(path, "sandboxes/", id, "/on");
     char fresh[64];
-    cay__str_join(fresh, sizeof fresh, "sandboxes/", id, "/on.new", NULL);
+    CAY_JOIN(fresh, "sandboxes/", id, "/on.new");
     return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
            fstatat(client->home_fd, fresh, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -449,7 +435,7 @@ static int settle_undo(const cay_layer_job *job, void *arg)
     cay__upper_path(upper, sizeof upper, job->subject);
     cay__upper_mark(client, upper, now);
     /* What a sandbox that is not alive had put aside it gets back when it starts. */
-    cay__str_join(aside, sizeof aside, "sandboxes/", job->subject, "/aside", NULL);
+    CAY_JOIN(aside, "sandboxes/", job->subject, "/aside");
     /* What was to be above it: put in place, or dropped. Until that is done the job stays, and the
      * sandbox does not start. */
     if (is_on_host_dir(client, job->subject) &&

@@ -16,13 +16,7 @@ static int other_template(const cay_snap_row *s, const char *given, cay_err *err
 static int match_provider(cay_client *client, const cay_snap_row *s, cay_create *c, cay__arena *mem,
                           cay_err *err)
 {
-    const char *provider;
-    if (c->provider && *c->provider)
-        provider = c->provider;
-    else if (client->named)
-        provider = client->provider;
-    else
-        provider = NULL;
+    const char *provider = cay__text_or(c->provider, CAY_IF(client->named, client->provider));
     const char *given = CAY_OR(c->from.root, c->from.template_);
     cay__place *to, *of;
     /* Trees are everybody's: what is in their workspace is put into a sandbox of another kind. */
@@ -49,9 +43,7 @@ int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__json_object("record: spec", s->spec, &o, err));
-    CAY_AUTOFREE char *on = NULL;
-    if (json_object_get(o, "on"))
-        on = cay__json_to_bytes(json_object_get(o, "on"));
+    CAY_AUTOFREE char *on = cay__json_to_bytes(json_object_get(o, "on"));
     if (!cay__str_copy(dir, cap, CAY_OR(on, "")))
         return cay_fail_why(err, CAY_EINVAL, "snapshot_on",
                             "snapshot %s: the path of its directory is too long", s->id);
@@ -94,38 +86,33 @@ int cay__stack_prepare(cay_client *client, cay__spec *s, cay_err *err)
     if (!c->tenant)
         c->tenant = cay__arena_str(mem, row->row.tenant);
     int rc = match_provider(client, &row->row, c, mem, err);
-    if (rc != 0) {
-        c->from.snapshot = cay__arena_str(mem, row->row.id);
-        if (rc < 0)
-            return rc;
-        return 0;
-    }
+    c->from.snapshot = cay__arena_str(mem, row->row.id);
+    if (rc != 0)
+        return CAY_MIN(rc, 0);
     CAY_TRY(match_on(&row->row, s, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_read(row->row.layers, stack, err));
-    c->from.snapshot = cay__arena_str(mem, row->row.id);
     s->box.layers = stack->name;
     s->box.nlayers = stack->n;
     return 0;
 }
 
-/* Somebody whose record names no layers: a note does, as long as its maker lives. */
-static int put_lease(cay_client *client, const char *id, const cay_box_spec *b, cay_err *err)
+int cay__lease_put(cay_client *client, const char *id, const char *const *layers, size_t n,
+                   cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     char creator[160];
     json_t *list = json_array();
-    CAY_EACH_OF(layer, b->layers, b->nlayers)
+    CAY_EACH_OF(layer, layers, n)
         json_array_append_new(list, json_string(*layer));
     cay__creator_now(client, creator, sizeof creator);
     int rc = cay__json_object("creator", creator, &o, err);
     json_object_set_new(o, "layers", list);
-    CAY_AUTOFREE char *text = NULL;
-    if (rc == 0)
-        text = cay__json_text(o, 16384);
+    CAY_TRY(rc);
+    CAY_AUTOFREE char *text = cay__json_text(o, 16384);
     if (text)
         return client->store->note_put(client->db, CAY__NOTE_LEASE, id, text, err);
-    return rc;
+    return 0;
 }
 
 static int any_template(const cay_template_row *row, void *arg)
@@ -141,7 +128,7 @@ int cay__stack_hold(cay_client *client, const char *id, const cay_box_spec *b, c
     if (!b->nlayers)
         return 0;
     if (c->life.ephemeral)
-        CAY_TRY(put_lease(client, id, b, err));
+        CAY_TRY(cay__lease_put(client, id, b->layers, b->nlayers, err));
     CAY_FAULT("create.held");
     if (!c->from.snapshot && b->template_id)
         return client->store->template_list(client->db, NULL, b->template_id, NULL, any_template,
@@ -200,9 +187,7 @@ static int judge_lease(const char *key, const char *value, void *arg)
         p->ops->release(box);
     if (rc != CAY_EGONE && rc != CAY_ENOENT)
         return 0;
-    l->dead = realloc(l->dead, (l->n + 1) * sizeof *l->dead);
-    if (!l->dead)
-        abort();
+    CAY_GROW(l->dead, l->n);
     cay__str_copy(l->dead[l->n++], sizeof *l->dead, key);
     return 0;
 }

@@ -5,7 +5,6 @@
 #include "snapshot.h"
 #include "state.h"
 #include <base/json.h>
-#include "layer.h"
 
 typedef struct look {
     const cay__state *s;
@@ -51,34 +50,13 @@ static const char *find_workspace(const cay__state *s, cay__arena *mem)
     return cay__arena_str(mem, root + strspn(root, "/"));
 }
 
-typedef struct words {
-    const char **v;
-    size_t n;
-    cay__arena mem;
-} words;
-
-static void words_clear(words *w)
-{
-    cay__arena_clear(&w->mem);
-    free(w->v);
-}
-
-static void add_word(words *w, const char *key, const char *value)
-{
-    size_t n = strlen(key) + strlen(value) + 1;
-    char *s = cay__arena_take(&w->mem, n);
-    cay__str_join(s, n, key, value, NULL);
-    w->v[w->n++] = s;
-}
-
 bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__state *s,
                            cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOFREE cay__row *row = NULL;
-    __attribute__((cleanup(words_clear)))
-    words w = { .v = cay__alloc((2 * CAY_STACK_MAX + 8) * sizeof *w.v) };
-    cay__spec *spec = NULL;
+    CAY__AUTOWORDS w = { 0 };
+    CAY_AUTOPTR(cay__spec) spec = NULL;
     cay__stack stack;
     char below[CAY_LAYER_NAME], upper[64];
     if (cay__snap_row(client, s->snapshot, &snap, err) < 0 ||
@@ -89,16 +67,10 @@ bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__
         cay__spec_read(&row->row, &spec, err) < 0)
         return false;
     look l = { .s = s, .root = find_workspace(s, &w.mem) };
-    add_word(&w, "a=", below);
-    CAY_EACH_OF(it, stack.name, stack.n)
-        add_word(&w, "a=", *it);
-    add_word(&w, "b=", below);
-    CAY_EACH_OF(layer, spec->box.layers, spec->box.nlayers)
-        add_word(&w, "b=", *layer);
-    cay__spec_free(spec);
+    cay__layer_word_stack(&w, "a=", below, stack.name, stack.n);
+    cay__layer_word_stack(&w, "b=", below, spec->box.layers, spec->box.nlayers);
     cay__upper_path(upper, sizeof upper, s->id);
-    add_word(&w, "b-top=", upper);
-    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
+    cay__layer_word(&w, "b-top=", upper);
     cay__layer_ask ask = { .verb = "diff", .args = w.v, .nargs = w.n, .fn = on_record, .arg = &l };
-    return cay__layer_run(&at, call, &ask, NULL, err) == 0 && !l.changed;
+    return cay__layer_run(&client->layers, call, &ask, NULL, err) == 0 && !l.changed;
 }

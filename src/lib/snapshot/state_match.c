@@ -13,7 +13,7 @@ typedef struct list {
 static void add_missing(list *l, const char *a, const char *b, const char *c, const char *d)
 {
     char one[400];
-    if (!cay__str_join(one, sizeof one, a, b, c, d, NULL))
+    if (!CAY_JOIN(one, a, b, c, d))
         return;
     size_t n = strlen(one);
     if (l->text.len + n + 4 < l->text.max)
@@ -112,6 +112,6 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
                  CAY_OR(text.data, "see the details"));
     cay__buf_str(&detail, "]}");
     if (err && !detail.full)
-        cay__str_copy(err->detail, sizeof err->detail, detail.data);
+        CAY_COPY(err->detail, detail.data);
     return CAY_EINVAL;
 }

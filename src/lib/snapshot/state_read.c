@@ -59,9 +59,8 @@ static int take_names(const json_t *o, const char *key, cay__arena *mem, const c
         return fail_invalid(key, "is not a list of at most 256 names", err);
     const char **list = cay__arena_take(mem, (n + !CAY__MUTANT("fuzz-state")) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(a, i);
-        const char *s = json_string_value(v);
-        if (!s || !*s || strlen(s) != json_string_length(v) || strlen(s) > TEXT_MAX)
+        const char *s = cay__json_string(json_array_get(a, i));
+        if (!s || !*s || strlen(s) > TEXT_MAX)
             return fail_invalid(key, "has something that is no name", err);
         list[i] = cay__arena_str(mem, s);
     }
@@ -160,10 +159,8 @@ static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
                     .labels = lab,
                     .metadata = md };
     cay_err why = CAY_ERR_INIT;
-    if (cay__spec_read(&row, &s->spec, &why) < 0)
-        return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg);
-    int rc = cay__create_check(cay__spec_box(s->spec), -1, "", &why);
-    if (rc < 0)
+    if (cay__spec_read(&row, &s->spec, &why) < 0 ||
+        cay__create_check(cay__spec_box(s->spec), -1, "", &why) < 0)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg);
     return 0;
 }
@@ -275,6 +272,6 @@ void cay__state_fingerprint(const char *snapshot, const char *manifest, char out
     char inner[CAY__SHA256_HEX], both[CAY__SHA256_HEX + 64];
     const char *m = CAY_OR(manifest, "");
     cay__sha256_hex(m, strlen(m), inner);
-    cay__str_join(both, sizeof both, snapshot, "\n", inner, NULL);
+    CAY_JOIN(both, snapshot, "\n", inner);
     cay__sha256_hex(both, strlen(both), out);
 }

@@ -56,19 +56,13 @@ static int check_provider(const way *w, cay_err *err)
 static bool is_unchanged(const way *w, const cay_row *row)
 {
     char print[65];
-    cay__spec *spec = NULL;
+    CAY_AUTOPTR(cay__spec) spec = NULL;
     CAY_AUTOFREE char *text = NULL;
     __attribute__((cleanup(cay__state_manifest_clear))) cay__state_manifest own = { 0 };
-    if (!w->given.text) {
-        int rc = cay__spec_read(row, &spec, NULL);
-        if (rc == 0)
-            rc = cay__mani_text(w->client, spec->create.manifest.text, &text, NULL);
-        if (rc == 0)
-            rc = cay__state_manifest_of(text, &own, NULL);
-        cay__spec_free(spec);
-        if (rc < 0)
-            return false;
-    }
+    if (!w->given.text && (cay__spec_read(row, &spec, NULL) < 0 ||
+                           cay__mani_text(w->client, spec->create.manifest.text, &text, NULL) < 0 ||
+                           cay__state_manifest_of(text, &own, NULL) < 0))
+        return false;
     cay__state_fingerprint(w->s->snapshot, CAY_OR(w->given.text, own.text), print);
     return !strcmp(print, w->s->fingerprint) &&
            cay__state_same_files(w->client, w->call, w->s, NULL);
@@ -209,7 +203,7 @@ static const cay_pair *join_env(const cay_pair *a, const cay_pair *b, cay__arena
 
 static int rebuild_sandbox(const way *w, cay_sandbox **out, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     const cay_create *given = w->with;
     CAY__OP(w->call, "sandbox.restore", w->s->id, err);
     CAY_TRY(check_snapshot(w, err));

@@ -86,7 +86,7 @@ static const cay_pair *plain_env(const cay_create *c, const cay__state_manifest 
 static int sandbox_json(const cay_row *row, const cay__spec *whole, const cay__state_manifest *m,
                         json_t **out, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     cay__spec s = *whole;
     cay_create *c = &s.create;
     CAY_AUTOFREE char *text = NULL;
@@ -206,7 +206,7 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOPTR(cay_info) info = NULL;
     char snapshot[CAY_ID_LEN + 1];
-    cay__spec *spec = NULL;
+    CAY_AUTOPTR(cay__spec) spec = NULL;
     CAY_AUTOFREE char *text = NULL;
     __attribute__((cleanup(cay__state_manifest_clear))) cay__state_manifest m = { 0 };
     if (given)
@@ -217,15 +217,9 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
             err, CAY_ENOTSUP, "not_supported",
             "sandbox %s is thrown away at its end; only one that is kept has a state", sb->id);
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
-    int rc = cay_sandbox_describe(sb, call, &info, err);
-    if (rc == 0)
-        rc = cay__mani_text(sb->owner, spec->create.manifest.text, &text, err);
-    if (rc == 0)
-        rc = cay__state_manifest_of(text, &m, err);
-    if (rc == 0)
-        rc = pick_snapshot(sb, call, s.snapshot, snapshot, err);
-    if (rc == 0)
-        rc = write_all(sb, &row->row, spec, info, snapshot, &m, s.js, json, err);
-    cay__spec_free(spec);
-    return rc;
+    CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
+    CAY_TRY(cay__mani_text(sb->owner, spec->create.manifest.text, &text, err));
+    CAY_TRY(cay__state_manifest_of(text, &m, err));
+    CAY_TRY(pick_snapshot(sb, call, s.snapshot, snapshot, err));
+    return write_all(sb, &row->row, spec, info, snapshot, &m, s.js, json, err);
 }

@@ -4,8 +4,6 @@
 #include "diff.h"
 #include <sys/socket.h>
 
-enum { WORDS = CAY_STACK_MAX + 8 };
-
 typedef struct asked {
     cay_sandbox *sb;
     const char *verb, *path; /* "list", "stat", "open" */
@@ -44,7 +42,7 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     e.st.nlink = (uint32_t)cay__rec_get_num(r);
     int64_t s = (int64_t)cay__rec_get_num(r);
     e.st.mtime_ns = s * 1000000000 + (int64_t)cay__rec_get_num(r);
-    snprintf(e.st.target, sizeof e.st.target, "%s", cay__rec_get_str(r));
+    CAY_FORMAT(e.st.target, "%s", cay__rec_get_str(r));
     if (r->type != CAY__REC_ENTRY || r->bad)
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                             "cay-layer look: a record has a wrong form");
@@ -56,36 +54,23 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
 static int run_look(asked *q, const cay_call *call, const cay__point *p, cay_err *err)
 {
     cay_client *client = q->sb->owner;
-    const char *w[WORDS];
-    size_t n = 0;
+    CAY__AUTOWORDS w = { 0 };
     char template_[CAY_LAYER_NAME] = "";
-    cay__arena mem = { 0 };
-    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     if (!*p->root)
         CAY_TRY(cay__layer_template(client->home_fd, p->base, template_, sizeof template_, err));
-    const char *const pairs[][2] = {
-        { "top=", p->top }, { "path=", q->path }, { "root=", p->root }, { "a=", template_ }
-    };
-    for (size_t i = 0; i < CAY_LEN(pairs) + p->stack.n; i++) {
-        const char *key = i < CAY_LEN(pairs) ? pairs[i][0] : "a=",
-                   *value = i < CAY_LEN(pairs) ? pairs[i][1] : p->stack.name[i - CAY_LEN(pairs)];
-        size_t room = strlen(key) + strlen(value) + 1;
-        char *s = cay__arena_take(&mem, room);
-        cay__str_join(s, room, key, value, NULL);
-        if (*value)
-            w[n++] = s;
-    }
-    w[n++] = q->verb;
+    cay__layer_word_if(&w, "top=", p->top);
+    cay__layer_word_if(&w, "path=", q->path);
+    cay__layer_word_if(&w, "root=", p->root);
+    cay__layer_word_stack(&w, "a=", template_, p->stack.name, p->stack.n);
+    cay__layer_word(&w, q->verb, "");
     cay__layer_ask ask = { .verb = "look",
-                           .args = w,
-                           .nargs = n,
+                           .args = w.v,
+                           .nargs = w.n,
                            .fds = &q->way,
                            .nfds = q->way >= 0,
                            .fn = on_record,
                            .arg = q };
-    int rc = cay__layer_run(&at, call, &ask, NULL, err);
-    cay__arena_clear(&mem);
-    return rc;
+    return cay__layer_run(&client->layers, call, &ask, NULL, err);
 }
 
 /* Nobody starts it between our look at its record and at its directories. */

@@ -151,7 +151,7 @@ static int transfer_http(cay_client *client, const cay_call *call, const cay_tra
     CAY_TRY_SYS(pipe2(pipe_, O_CLOEXEC), err, "pipe");
     rd = pipe_[0];
     wr = pipe_[1];
-    snprintf(max, sizeof max, "%llu", ARCHIVE_MAX);
+    CAY_FORMAT(max, "%llu", ARCHIVE_MAX);
     const char *const up[] = { path, "put", t->url, NULL };
     const char *const down[] = { path, "get", t->url, max, NULL };
     program p = { .argv = down, .in = head, .out = wr, .headers = -1 };
@@ -205,10 +205,10 @@ static int transfer_s3(const cay_call *call, const char *url, bool put, int file
                             "%.100s: a store in S3 is s3://BUCKET/KEY", url);
     if (endpoint && strpbrk(endpoint, "\"'`\n"))
         return cay_fail_why(err, CAY_EINVAL, "store_url", "AWS_ENDPOINT_URL is no URL");
-    snprintf(
-        remote, sizeof remote, ":s3,env_auth=true,no_check_bucket=true,provider=%s%s%s%s%s%s:%s",
-        endpoint ? "Other" : "AWS", CAY_TEXT_IF(endpoint, ",endpoint=\""), CAY_OR(endpoint, ""),
-        CAY_TEXT_IF(endpoint, "\""), CAY_TEXT_IF(region, ",region="), CAY_OR(region, ""), path);
+    CAY_FORMAT(remote, ":s3,env_auth=true,no_check_bucket=true,provider=%s%s%s%s%s%s:%s",
+               endpoint ? "Other" : "AWS", CAY_TEXT_IF(endpoint, ",endpoint=\""),
+               CAY_OR(endpoint, ""), CAY_TEXT_IF(endpoint, "\""), CAY_TEXT_IF(region, ",region="),
+               CAY_OR(region, ""), path);
     s3_env(env, CAY_LEN(env));
     const char *const up[] = { "rclone", "rcat", "--quiet", "--", remote, NULL }, *const down[] = {
         "rclone", "cat", "--quiet", "--", remote, NULL
@@ -228,6 +228,14 @@ static int transfer_s3(const cay_call *call, const char *url, bool put, int file
     return 0;
 }
 
+static int transfer_file(cay_client *client, const cay_call *call, const cay_transfer *t, bool put,
+                         int file, cay_err *err)
+{
+    if (place_of(t->url) == PLACE_HTTP)
+        return transfer_http(client, call, t, put, file, err);
+    return transfer_s3(call, t->url, put, file, err);
+}
+
 static int path_open(const char *url, const char *id, char *path, size_t cap, int *dir,
                      const char **name, cay_err *err)
 {
@@ -237,10 +245,7 @@ static int path_open(const char *url, const char *id, char *path, size_t cap, in
                  : cay__str_copy(path, cap, url)))
         return cay_fail_why(err, CAY_EINVAL, "store_url", "%.100s: the path is too long", url);
     char *slash = strrchr(path, '/');
-    if (slash)
-        *name = slash + 1;
-    else
-        *name = path;
+    *name = CAY_OR(CAY_IF(slash, slash + 1), path);
     if (slash)
         *slash = 0;
     *dir = open(!slash ? "." : cay__text_or(path, "/"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -255,9 +260,9 @@ static int path_open(const char *url, const char *id, char *path, size_t cap, in
 int cay__path_put(int dir, const char *name, int file, cay_err *err)
 {
     char temp[64], id[CAY__ID_LEN + 1], self[64];
-    snprintf(self, sizeof self, "/proc/self/fd/%d", file);
+    CAY_FORMAT(self, "/proc/self/fd/%d", file);
     cay__id_make(id, 'f');
-    cay__str_join(temp, sizeof temp, ".", id, ".part", NULL);
+    CAY_JOIN(temp, ".", id, ".part");
     if (fsync(file) < 0 || linkat(AT_FDCWD, self, dir, temp, AT_SYMLINK_FOLLOW) < 0)
         return cay_fail_sys(err, "keep %.150s", name);
     CAY_FAULT("push.linked");
@@ -278,11 +283,9 @@ static int push_path(cay_client *client, const cay_call *call, const cay_export 
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOFD dir = -1;
     /* A sandbox has no id for its archive before it is taken; its own will do. */
-    const char *id;
+    const char *id = spec->ref;
     if (cay_client_snapshot(client, call, spec->ref, &s, NULL) == 0)
         id = s->id;
-    else
-        id = spec->ref;
     CAY_TRY(path_open(url, id, path, sizeof path, &dir, &name, err));
     CAY_AUTOFD file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
     if (file < 0)
@@ -319,10 +322,7 @@ int cay_snapshot_push(cay_client *client, const cay_call *call, const cay_export
     CAY_FAULT("push.made");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, "read the archive");
-    if (place_of(t.url) == PLACE_HTTP)
-        CAY_TRY(transfer_http(client, call, &t, true, file, err));
-    else
-        CAY_TRY(transfer_s3(call, t.url, true, file, err));
+    CAY_TRY(transfer_file(client, call, &t, true, file, err));
     if (where)
         *where = cay__strdup(t.url);
     return 0;
@@ -341,10 +341,7 @@ int cay_snapshot_pull(cay_client *client, const cay_call *call, const cay_import
         return cay_client_import(client, call, spec, file, out, err);
     }
     CAY_TRY(open_temp_file(client, &file, err));
-    if (place_of(t.url) == PLACE_HTTP)
-        CAY_TRY(transfer_http(client, call, &t, false, file, err));
-    else
-        CAY_TRY(transfer_s3(call, t.url, false, file, err));
+    CAY_TRY(transfer_file(client, call, &t, false, file, err));
     CAY_FAULT("pull.whole");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, "read the archive");
@@ -371,9 +368,7 @@ int cay_store_put(cay_client *client, const cay_call *call, const cay_transfer *
         return cay_fail_sys(err, "keep what is to be sent");
     if (place_of(t.url) == PLACE_PATH)
         return cay__path_put(dir, name, file, err);
-    if (place_of(t.url) == PLACE_HTTP)
-        return transfer_http(client, call, &t, true, file, err);
-    return transfer_s3(call, t.url, true, file, err);
+    return transfer_file(client, call, &t, true, file, err);
 }
 
 int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *given, size_t max,
@@ -393,10 +388,7 @@ int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *
         }
     } else {
         CAY_TRY(open_temp_file(client, &file, err));
-        if (place_of(t.url) == PLACE_HTTP)
-            CAY_TRY(transfer_http(client, call, &t, false, file, err));
-        else
-            CAY_TRY(transfer_s3(call, t.url, false, file, err));
+        CAY_TRY(transfer_file(client, call, &t, false, file, err));
     }
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_why(err, CAY_ETYPE, "store_failed", "%.150s is no file", t.url);

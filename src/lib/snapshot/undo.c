@@ -26,10 +26,9 @@ static int find_last(cay_sandbox *sb, const char *from, cay__snaprow **out, cay_
     if (rc < 0 || !(*out)->row.automatic)
         return rc;
     CAY_AUTOFREE cay__snaprow *after = CAY_STEAL(*out);
+    rc = CAY_ENOENT;
     if (*after->row.parent)
         rc = cay__snap_find(client, after->row.parent, out, err);
-    else
-        rc = CAY_ENOENT;
     if (rc == CAY_ENOENT)
         return fail_nothing(sb, "nothing is kept from before the last command", err);
     return rc;
@@ -41,13 +40,13 @@ static int check_ancestry(cay_sandbox *sb, const cay_snap_row *to, const char *f
     char at[CAY_ID_LEN + 1];
     if (!strcmp(to->sandbox, sb->id))
         return 0;
-    for (cay__str_copy(at, sizeof at, CAY_OR(from, "")); *at;) {
+    for (CAY_COPY(at, CAY_OR(from, "")); *at;) {
         CAY_AUTOFREE cay__snaprow *row = NULL;
         if (!strcmp(at, to->id))
             return 0;
         if (cay__snap_row(sb->owner, at, &row, NULL) < 0)
             break;
-        cay__str_copy(at, sizeof at, row->row.parent);
+        CAY_COPY(at, row->row.parent);
     }
     return cay_fail_why(err, CAY_EINVAL, "snapshot_foreign",
                         "snapshot %s is not of sandbox %s; `cay fork %s` makes a new one from it",
@@ -57,7 +56,7 @@ static int check_ancestry(cay_sandbox *sb, const cay_snap_row *to, const char *f
 static int choose_target(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
-    cay__spec *spec = NULL;
+    CAY_AUTOPTR(cay__spec) spec = NULL;
     CAY_TRY(cay__client_row(sb->owner, sb->id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc;
@@ -67,7 +66,6 @@ static int choose_target(cay_sandbox *sb, const char *to, cay__snaprow **out, ca
         rc = find_last(sb, spec->create.from.snapshot, out, err);
     if (rc == 0 && to)
         rc = check_ancestry(sb, &(*out)->row, spec->create.from.snapshot, err);
-    cay__spec_free(spec);
     return rc;
 }
 
@@ -91,6 +89,7 @@ static int record_intent(cay_client *client, const char *id, const cay_snap_row 
     return rc;
 }
 
+/* box NULL: it is stopped, and what is above a directory of the host goes back. */
 static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_snap_row *to,
                    cay_err *err)
 {
@@ -101,13 +100,21 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
     cay__upper_path(upper, sizeof upper, sb->id);
     cay__upper_mark(client, upper, before);
     CAY_TRY(record_intent(client, sb->id, to, before, err));
-    int rc = sb->ops->restack(box, call, stack.name, stack.n, err);
-    CAY_FAULT("undo.restacked");
+    int rc;
+    if (box) {
+        rc = sb->ops->restack(box, call, stack.name, stack.n, err);
+        CAY_FAULT("undo.restacked");
+    } else {
+        rc = cay__on_ask(client, call, "back", sb->id, to->id, err);
+        CAY_FAULT("on.back");
+    }
     cay__upper_mark(client, upper, after);
     if (rc < 0 && strcmp(before, after) == 0) {
         client->store->layer_job_drop(client->db, "undo", sb->id, NULL);
         return rc;
     }
+    if (rc < 0 && !box) /* past its middle */
+        CAY_TRY(cay__on_ask(client, NULL, "finish", sb->id, to->id, err));
     rc = client->store->restack(client->db, sb->id, to->layers, to->id,
                                 err); /* an answer that was lost changes nothing */
     CAY_FAULT("undo.recorded");
@@ -143,25 +150,6 @@ static int stop_it(cay_sandbox *sb, const cay_call *call, bool *ran, int *lock, 
                         "another program starts sandbox %s again and again; try later", sb->id);
 }
 
-static int go_back_on(cay_sandbox *sb, const cay_call *call, const cay_snap_row *to, cay_err *err)
-{
-    cay_client *client = sb->owner;
-    char upper[64], before[CAY__MARK], after[CAY__MARK];
-    cay__upper_path(upper, sizeof upper, sb->id);
-    cay__upper_mark(client, upper, before);
-    CAY_TRY(record_intent(client, sb->id, to, before, err));
-    int rc = cay__on_ask(client, call, "back", sb->id, to->id, err);
-    CAY_FAULT("on.back");
-    cay__upper_mark(client, upper, after);
-    if (rc < 0 && strcmp(before, after) == 0) {
-        client->store->layer_job_drop(client->db, "undo", sb->id, NULL);
-        return rc;
-    }
-    if (rc < 0) /* past its middle */
-        CAY_TRY(cay__on_ask(client, NULL, "finish", sb->id, to->id, err));
-    return client->store->restack(client->db, sb->id, to->layers, to->id, err);
-}
-
 static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__snaprow **target,
                    cay_err *err)
 {
@@ -175,7 +163,7 @@ static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__s
     if (rc == 0)
         rc = choose_target(sb, to, target, err);
     if (rc == 0)
-        rc = go_back_on(sb, call, &(*target)->row, err);
+        rc = go_back(sb, call, NULL, &(*target)->row, err);
     cay__close_fd(&lock);
     int again = 0;
     if (ran)
@@ -186,23 +174,20 @@ static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__s
 
 static bool is_on(const cay_row *row)
 {
-    cay__spec *spec = NULL;
-    bool on = cay__spec_read(row, &spec, NULL) == 0 && spec->create.from.directory;
-    cay__spec_free(spec);
-    return on;
+    CAY_AUTOPTR(cay__spec) spec = NULL;
+    return cay__spec_read(row, &spec, NULL) == 0 && spec->create.from.directory;
 }
 
 /* A container that mounts storage itself does so when it starts. */
 static bool mounts_inside(cay_client *client, const cay_row *row)
 {
-    cay__spec *spec = NULL;
+    CAY_AUTOPTR(cay__spec) spec = NULL;
     bool does = false;
     if (cay__mounts_by_container(row->provider) && cay__spec_read(row, &spec, NULL) == 0) {
         CAY__AUTOMANI f = { 0 };
         does = cay__mani_prepare(client, &spec->create, spec->mem, &f, NULL) == 0 &&
                cay__mounts_wants_inside(&f, row->provider);
     }
-    cay__spec_free(spec);
     return does;
 }
 

@@ -9,16 +9,6 @@ enum { CHUNK = 1 << 17, MOST = 500000, NAMES_MOST = 128 << 20 };
 #define BYTES_MOST (8ull << 30)
 #define USUAL_ROOT "/workspace"
 
-static void *grow_array(void *p, size_t n, size_t each)
-{
-    if (n & (n - 1))
-        return p;
-    void *q = realloc(p, (n ? 2 * n : 1) * each);
-    if (!q)
-        abort();
-    return q;
-}
-
 typedef struct twig {
     char type;
     uint32_t mode;
@@ -71,7 +61,7 @@ static int on_entry(const cay_dirent *e, void *arg)
                             NAMES_MOST >> 20);
     if (e->st.type == CAY_FILE)
         s->bytes += e->st.size;
-    s->twigs = grow_array(s->twigs, s->n, sizeof *s->twigs);
+    CAY_GROW(s->twigs, s->n);
     s->twigs[s->n++] = (twig){ .type = tar_type(e->st.type),
                                .mode = e->st.mode & 0777,
                                .size = e->st.type == CAY_FILE ? e->st.size : 0,
@@ -129,9 +119,9 @@ static int put_member(saving *s, const twig *w, cay__member *m)
                         .uid = 1000,
                         .gid = 1000,
                         .mtime = w->mtime };
-    if (!cay__str_join(m->name, sizeof m->name, *w->path ? "./" : ".", w->path,
-                       CAY_TEXT_IF(w->type == '5' && *w->path, "/"), NULL) ||
-        !cay__str_copy(m->target, sizeof m->target, w->target))
+    if (!CAY_JOIN(m->name, *w->path ? "./" : ".", w->path,
+                  CAY_TEXT_IF(w->type == '5' && *w->path, "/")) ||
+        !CAY_COPY(m->target, w->target))
         return cay_fail_why(s->err, CAY_EINVAL, "archive_limit",
                             "%.200s is longer than a tar can tell", w->path);
     cay__tar_head(&s->buf, m);
@@ -175,7 +165,7 @@ int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root,
     if (rc == 0)
         rc = put_all(&s);
     cay__sha256_end(&s.sum, hex);
-    cay__str_join(s.got.digest, sizeof s.got.digest, "sha256:", hex, NULL);
+    CAY_JOIN(s.got.digest, "sha256:", hex);
     if (rc == 0 && out)
         cay__answer_give(out, &s.got, sizeof s.got);
     cay__buf_clear(&s.buf);
@@ -201,7 +191,7 @@ static const char *root_of(const char *spec, cay__arena *mem)
 int cay__workspace_export(cay_client *client, const cay_call *call, const cay_snap_row *snap,
                           const cay_export *spec, int fd, cay_archived *out, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     cay_sandbox *sb = NULL;
     cay_create c = { .size = sizeof c,
                      .provider = snap->provider,
@@ -213,22 +203,16 @@ int cay__workspace_export(cay_client *client, const cay_call *call, const cay_sn
                             "snapshot %s is kept by provider %s as its own image; its workspace "
                             "can be had by --format tar, all of it by a fork",
                             snap->id, snap->provider);
-    CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0)
-        return cay_fail_sys(err, "a file for the archive in the state directory");
+    CAY_AUTOFD file = -1;
+    CAY_TRY(cay__temp_file(client, "the archive", &file, err));
     CAY_TRY(cay__create_own(client, call, &c, &sb, err));
     CAY_FAULT("workspace.made");
     int rc = cay__workspace_save(sb, call, root_of(snap->spec, &mem), spec, file, out, err);
     cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
     /* Nothing leaves before all of it is there. */
-    char buf[65536];
-    if (rc == 0 && lseek(file, 0, SEEK_SET) != 0)
-        rc = cay_fail_sys(err, "read the archive");
-    for (ssize_t n; rc == 0 && (n = read(file, buf, sizeof buf)) != 0;)
-        if (n < 0 || !cay__fd_write_all(fd, buf, (size_t)n))
-            rc = cay_fail_sys(err, "write the archive");
-    return rc;
+    CAY_TRY(rc);
+    return cay__archive_copy(file, fd, err);
 }
 
 typedef struct member {
@@ -279,20 +263,16 @@ static int take_member(filling *f, const char *root, cay__member *m, cay_err *er
     if (!n || !strcmp(name, "."))
         return 0;
     bool known = m->type == '0' || m->type == '5' || m->type == '2';
-    if (!known || !name_ok(name) || !cay__str_join(path, sizeof path, root, "/", name, NULL) ||
-        f->n == MOST)
+    if (!known || !name_ok(name) || !CAY_JOIN(path, root, "/", name) || f->n == MOST)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
                             "member %.150s is not one of a workspace", m->name);
-    f->members = grow_array(f->members, f->n, sizeof *f->members);
-    cay_fill_item it = { .type = 'l',
+    CAY_GROW(f->members, f->n);
+    static const char types[] = { ['0'] = 'f', ['5'] = 'd', ['2'] = 'l' };
+    cay_fill_item it = { .type = types[(unsigned char)m->type],
                          .path = cay__arena_str(&f->mem, path),
                          .mode = m->mode & 0777,
                          .gid = UINT32_MAX,
                          .fd = -1 };
-    if (m->type == '0')
-        it.type = 'f';
-    else if (m->type == '5')
-        it.type = 'd';
     if (m->type == '2') {
         it.data = cay__arena_str(&f->mem, m->target);
         it.len = strlen(m->target);
@@ -327,7 +307,7 @@ static int on_old(const cay_dirent *e, void *arg)
     clearing *c = arg;
     char *path = cay__alloc(strlen(c->root) + strlen(e->path) + 2);
     cay__str_join(path, strlen(c->root) + strlen(e->path) + 2, c->root, "/", e->path, NULL);
-    c->paths = grow_array(c->paths, c->n, sizeof *c->paths);
+    CAY_GROW(c->paths, c->n);
     c->paths[c->n++] = path;
     return 0;
 }
@@ -379,16 +359,13 @@ int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_c
                            const cay_provider_ops *ops, const char *id, void *box, cay_err *err)
 {
     const cay_export spec = { .size = sizeof spec, .ref = c->from.snapshot, .format = "tar" };
-    CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0)
-        return cay_fail_sys(err, "a file for the archive in the state directory");
+    CAY_AUTOFD file = -1;
+    CAY_TRY(cay__temp_file(client, "the archive", &file, err));
     CAY_TRY(cay_client_export(client, call, &spec, file, NULL, err));
     CAY_FAULT("workspace.read");
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
     int rc = cay__workspace_fill(sb, call, CAY_OR(c->process.workdir, USUAL_ROOT), file, err);
     sb->box = NULL; /* the caller's */
     cay_sandbox_unref(sb);
-    if (rc < 0)
-        return cay_wrap(err, rc, "snapshot %s", c->from.snapshot);
-    return 0;
+    return cay_wrap(err, rc, "snapshot %s", c->from.snapshot);
 }

@@ -211,9 +211,7 @@ static int start_service(cay__builder *b, json_t *config, cay_err *err)
             json_object_set_new(config, "ready", json_string(r->ready));
         return 0;
     }
-    json_t *list = json_object_get(config, "services");
-    if (!list)
-        json_object_set_new(config, "services", list = json_array());
+    json_t *list = cay__config_part(config, "services", JSON_ARRAY);
     for (size_t i = json_array_size(list); i-- > 0;)
         if (!strcmp(cay__json_str(json_array_get(list, i), "name", ""), START)) {
             if (*r->services)
@@ -245,9 +243,9 @@ static int services_sound(const json_t *config, cay_err *err)
     cay_services *u = NULL;
     if (!text)
         return 0;
-    CAY_TRY(cay_services_parse(text, strlen(text), &u, err));
+    int rc = cay_services_parse(text, strlen(text), &u, err);
     cay_services_free(u);
-    return 0;
+    return rc;
 }
 
 static int final_config(cay__builder *b, cay_err *err)
@@ -291,11 +289,11 @@ static int find_names(cay__builder *b, const char ***out, cay_err *err)
     }
     if (*b->recipe.aliases)
         CAY_TRY(cay__json_any("aliases", b->recipe.aliases, &list, err));
-    *out = cay__arena_take(&b->mem, (json_array_size(list) + 2) * sizeof **out);
+    const char **aliases = cay__json_strings(&b->mem, list, &n);
+    *out = cay__arena_take(&b->mem, (n + 2) * sizeof **out);
     if (*b->recipe.name)
-        (*out)[n++] = b->recipe.name;
-    for (size_t i = 0; i < json_array_size(list); i++)
-        (*out)[n++] = cay__arena_str(&b->mem, json_string_value(json_array_get(list, i)));
+        (*out)[0] = b->recipe.name;
+    memcpy(*out + (*b->recipe.name != 0), aliases, n * sizeof **out);
     return 0;
 }
 
@@ -312,7 +310,7 @@ static int on_template(const cay_template *t, void *arg)
     if (strcmp(t->source, s->source) || strcmp(t->tenant, s->tenant) ||
         cay__json_object("config", t->config, &c, NULL) < 0 || !json_equal(c, (json_t *)s->config))
         return 0;
-    cay__str_copy(s->id, sizeof s->id, t->id);
+    CAY_COPY(s->id, t->id);
     return 1;
 }
 
@@ -373,7 +371,7 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
     cay__bstage *st = &b->stages[b->target];
     b->report.steps = b->steps;
     cay__report_set(&b->report, "steps", json_integer(b->steps));
-    snprintf(source, sizeof source, "build:%s", st->ntasks ? st->key : st->base_key);
+    CAY_FORMAT(source, "build:%s", st->ntasks ? st->key : st->base_key);
     for (const char **n = names; *n && nbefore < CAY_LEN(before); n++) {
         CAY_AUTOPTR(cay_template) t = NULL;
         if (cay_template_find(b->client, &b->call, b->spec->tenant, *n, &t, NULL) == 0)
@@ -418,7 +416,7 @@ static int on_record(const char *key, const char *text, void *arg)
     dead *d = arg;
     CAY_AUTOJSON *o = NULL;
     if (d->n < CAY_LEN(d->ids) && cay__json_object("record", text, &o, NULL) == 0 &&
-        !strcmp(cay__json_str(o, "state", ""), "building") && !cay__report_alive(o))
+        cay__record_is(o, "building") && !cay__report_alive(o))
         cay__str_copy(d->ids[d->n++], sizeof d->ids[0], key);
     return 0;
 }
@@ -451,15 +449,12 @@ void cay__build_sweep(cay_client *client)
     if (cay_note_list(client, "build", "", on_record, d, NULL) < 0)
         return;
     CAY_EACH_OF(it, d->ids, d->n) {
-        CAY_AUTOFREE char *text = NULL, *changed = NULL;
-        CAY_AUTOJSON *o = NULL;
         sweep_of(client, *it);
-        if (cay_note_get(client, "build", *it, &text, NULL) < 0 ||
-            cay__json_object("record", text, &o, NULL) < 0)
+        CAY_AUTOJSON *o = cay__note_object(client, "build", *it);
+        if (!o)
             continue;
         json_object_set_new(o, "state", json_string("lost"));
-        changed = cay__json_text(o, 60000);
-        cay_note_put(client, "build", *it, changed, NULL);
+        cay__note_save(client, "build", *it, o, NULL);
     }
 }
 
@@ -529,7 +524,7 @@ int cay_build_run(cay_client *client, const cay_call *call, const cay_build *giv
     cay__lent_sweep(client);
     int rc = cay__report_open(&b->report, client, &spec, &why);
     if (rc == 0) {
-        cay__str_copy(b->who, sizeof b->who, b->report.id);
+        CAY_COPY(b->who, b->report.id);
         if (spec.id)
             sweep_of(client, b->who); /* of an attempt before this one */
         if (spec.pull)
@@ -540,9 +535,9 @@ int cay_build_run(cay_client *client, const cay_call *call, const cay_build *giv
     }
     if (out && out->size >= sizeof *out) {
         *out = (cay_built){ .size = out->size, .steps = b->steps, .cached = b->steps - b->done };
-        cay__str_copy(out->id, sizeof out->id, b->report.id);
-        cay__str_copy(out->template_, sizeof out->template_, CAY_TEXT_IF(rc == 0, id));
-        cay__str_copy(out->sandbox, sizeof out->sandbox, b->kept);
+        CAY_COPY(out->id, b->report.id);
+        CAY_COPY(out->template_, CAY_TEXT_IF(rc == 0, id));
+        CAY_COPY(out->sandbox, b->kept);
     }
     close_all(b);
     return cay__err_pass(rc, &why, err);

@@ -23,12 +23,12 @@
 #include <cay/snapshot.h>
 #include <cay/template.h>
 #include "recipe.h"
+#include "template.h"
 #include <lib/sandbox/sandbox.h>
 #include <lib/client/remote.h>
 #include <base/sha256.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
-CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 #define CAY__BUILD_LABEL   "cay.build" /* of sandboxes that a build made: who is at it */
 #define CAY__BUILD_LOG_MAX (16u << 20)
@@ -159,6 +159,11 @@ bool cay__report_canceled(cay__report *r);
 void cay__report_close(cay__report *r);
 /* The record's pid and start time belong to a living process. */
 bool cay__report_alive(const json_t *record);
+/* A note that is a JSON object, or NULL; back into the store. */
+json_t *cay__note_object(cay_client *client, const char *space, const char *key);
+int cay__note_save(cay_client *client, const char *space, const char *key, const json_t *o,
+                   cay_err *err);
+bool cay__record_is(const json_t *record, const char *state);
 /* It waits again, as if nobody had tried. */
 void cay__report_again(cay_client *client, const char *id);
 
@@ -166,6 +171,10 @@ void cay__report_again(cay_client *client, const char *id);
 int cay__plan_stages(cay__builder *b, cay_err *err);
 int cay__plan_bad(const cay__builder *b, const cay__step *s, int rc,
                   cay_err *err); /* puts file, line and instruction before it */
+/* A list or an object in a config, made where it is missing. */
+json_t *cay__config_part(json_t *config, const char *name, json_type type);
+/* A stage before that one by its name or number; -1: there is none. */
+long cay__plan_stage(const cay__builder *b, const char *name, size_t before);
 /* plan_files.c: what a COPY or ADD takes, and the sum of it. */
 int cay__plan_copy(cay__builder *b, cay__bstage *st, cay__task *t, cay__sha256 *sum, cay_err *err);
 void cay__plan_sum(cay__sha256 *sum, const char *text); /* with its end */

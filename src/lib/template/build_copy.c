@@ -8,6 +8,7 @@
 
 typedef struct putting {
     cay__builder *b;
+    const cay_call *call;
     cay_sandbox *sb;
     const cay__task *t;
     const cay__tree *tree;
@@ -46,7 +47,7 @@ static int look_up(putting *p, const char *file, const char *name, uint32_t *id,
         *id = (uint32_t)no;
         return 0;
     }
-    if (cay_file_get(p->sb, &p->b->call, file, ACCOUNTS_MAX, &text, &len, NULL) < 0 ||
+    if (cay_file_get(p->sb, p->call, file, ACCOUNTS_MAX, &text, &len, NULL) < 0 ||
         !find_account(text, name, id, gid)) {
         if (!strcmp(name, "root")) {
             *id = 0;
@@ -62,19 +63,13 @@ static int look_up(putting *p, const char *file, const char *name, uint32_t *id,
 static int find_owner(putting *p, cay_err *err)
 {
     char user[128];
-    const char *colon = NULL;
-    if (p->t->chown)
-        colon = strchr(p->t->chown, ':');
-    if (!p->t->chown || !*p->t->chown)
+    const char *chown = CAY_OR(p->t->chown, ""), *colon = strchr(chown, ':');
+    if (!*chown)
         return 0;
-    size_t n;
-    if (colon)
-        n = (size_t)(colon - p->t->chown);
-    else
-        n = strlen(p->t->chown);
+    size_t n = strcspn(chown, ":");
     if (n >= sizeof user)
-        return cay_fail_why(err, CAY_EINVAL, "build_owner", "%.60s is no owner", p->t->chown);
-    memcpy(user, p->t->chown, n);
+        return cay_fail_why(err, CAY_EINVAL, "build_owner", "%.60s is no owner", chown);
+    memcpy(user, chown, n);
     user[n] = 0;
     p->chown = true;
     if (n) {
@@ -98,7 +93,7 @@ static int set_owner(const putting *p, const cay__twig *w, const char *path, cay
         gid = w->gid;
     }
     if (uid || gid)
-        return cay_file_chown(p->sb, &p->b->call, path, uid, gid, err);
+        return cay_file_chown(p->sb, p->call, path, uid, gid, err);
     return 0;
 }
 
@@ -117,7 +112,7 @@ static int upload_file(const putting *p, int fd, const cay__twig *w, const char 
     char got[CAY__SHA256_HEX];
     CAY_AUTOFREE char *buf = cay__alloc(65536);
     CAY_TRY(cay_file_open_write(
-        p->sb, &p->b->call, path,
+        p->sb, p->call, path,
         &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, &up, err));
     cay__sha256_begin(&sum);
     int rc = 0;
@@ -136,7 +131,7 @@ static int upload_file(const putting *p, int fd, const cay__twig *w, const char 
         cay_upload_abort(up);
         return rc;
     }
-    return cay_upload_commit(up, &p->b->call, err);
+    return cay_upload_commit(up, p->call, err);
 }
 
 static int put_file(const putting *p, const cay__twig *w, const char *digest, const char *path,
@@ -145,7 +140,7 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
     CAY_AUTOFD fd = -1;
     char got[CAY__SHA256_HEX];
     uint32_t mode = CAY_OR(p->t->mode, w->mode);
-    CAY_TRY(cay__tree_open(p->tree, w, &p->b->call, &fd, err));
+    CAY_TRY(cay__tree_open(p->tree, w, p->call, &fd, err));
     if (w->size < SMALL) {
         CAY_AUTOFREE char *buf = cay__alloc((size_t)w->size + 2);
         ssize_t n = cay__fd_read_all(fd, buf, (size_t)w->size + 1);
@@ -155,7 +150,7 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
         if ((uint64_t)n != w->size || (*digest && strcmp(got, digest) != 0))
             return fail_changed(w, err);
         CAY_TRY(cay_file_put(
-            p->sb, &p->b->call, path, buf, (size_t)n,
+            p->sb, p->call, path, buf, (size_t)n,
             &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, err));
     } else {
         CAY_TRY(upload_file(p, fd, w, digest, path, mode, err));
@@ -163,38 +158,38 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
     CAY_TRY(set_owner(p, w, path, err));
     /* A change of the owner takes these bits away; without one they may not have come through. */
     if (mode & 07000)
-        return cay_file_chmod(p->sb, &p->b->call, path, mode, err);
+        return cay_file_chmod(p->sb, p->call, path, mode, err);
     return 0;
 }
 
 static int put_dir(const putting *p, const cay__twig *w, const char *path, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
-    if (cay_file_stat(p->sb, &p->b->call, path, true, &st, NULL) == 0 && st.type == CAY_DIR)
+    if (cay_file_stat(p->sb, p->call, path, true, &st, NULL) == 0 && st.type == CAY_DIR)
         return 0; /* it stays as it is */
-    CAY_TRY(cay_file_mkdir(p->sb, &p->b->call, path, w ? w->mode & 0777 : 0755, true, err));
+    CAY_TRY(cay_file_mkdir(p->sb, p->call, path, w ? w->mode & 0777 : 0755, true, err));
     if (w && w->mode & 07000)
-        CAY_TRY(cay_file_chmod(p->sb, &p->b->call, path, w->mode, err));
+        CAY_TRY(cay_file_chmod(p->sb, p->call, path, w->mode, err));
     if (w)
         return set_owner(p, w, path, err);
     if (p->chown)
-        return cay_file_chown(p->sb, &p->b->call, path, p->uid, p->gid, err);
+        return cay_file_chown(p->sb, p->call, path, p->uid, p->gid, err);
     return 0;
 }
 
 static int put_link(const putting *p, const cay__twig *w, const char *path, cay_err *err)
 {
     char up[4200];
-    cay__str_copy(up, sizeof up, path);
+    CAY_COPY(up, path);
     char *slash = strrchr(up, '/');
     if (slash && slash != up) {
         *slash = 0;
         CAY_TRY(put_dir(p, NULL, up, err));
     }
-    int rc = cay_file_symlink(p->sb, &p->b->call, w->target, path, err);
+    int rc = cay_file_symlink(p->sb, p->call, w->target, path, err);
     if (rc == CAY_EEXIST) {
-        CAY_TRY(cay_file_remove(p->sb, &p->b->call, path, false, err));
-        rc = cay_file_symlink(p->sb, &p->b->call, w->target, path, err);
+        CAY_TRY(cay_file_remove(p->sb, p->call, path, false, err));
+        rc = cay_file_symlink(p->sb, p->call, w->target, path, err);
     }
     return rc;
 }
@@ -203,9 +198,8 @@ static int put_leaf(const putting *p, const cay__leaf *l, cay_err *err)
 {
     char path[8400];
     bool itself = l->file && !p->dir;
-    snprintf(path, sizeof path, "%s%s%s", p->dest,
-             itself || !*l->name || !strcmp(p->dest, "/") ? "" : "/",
-             CAY_TEXT_IF(!itself, l->name));
+    CAY_FORMAT(path, "%s%s%s", p->dest, itself || !*l->name || !strcmp(p->dest, "/") ? "" : "/",
+               CAY_TEXT_IF(!itself, l->name));
     if (strlen(path) > 4095)
         return cay_fail_why(err, CAY_ETOOBIG, "build_copy",
                             "%.100s…: the path is longer than 4095 bytes", path);
@@ -238,15 +232,15 @@ static int find_dest(putting *p, cay_err *err)
     size_t n = strlen(d);
     p->dir =
         !n || d[n - 1] == '/' || !strcmp(d, ".") || (n > 1 && !strcmp(d + n - 2, "/.")) || last > 1;
-    if (!cay__str_join(p->dest, sizeof p->dest, *d == '/' ? "" : t->cwd,
-                       *d == '/' || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/", d, NULL) ||
+    if (!CAY_JOIN(p->dest, *d == '/' ? "" : t->cwd,
+                  *d == '/' || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/", d) ||
         strchr(p->dest, '\n'))
         return cay_fail_why(err, CAY_EINVAL, "build_copy",
                             "the target is too long, or has a newline in it");
     for (n = strlen(p->dest);
          n > 1 && (p->dest[n - 1] == '/' || (p->dest[n - 1] == '.' && p->dest[n - 2] == '/')); n--)
         p->dest[n - 1] = 0;
-    if (!p->dir && cay_file_stat(p->sb, &p->b->call, p->dest, true, &st, NULL) == 0)
+    if (!p->dir && cay_file_stat(p->sb, p->call, p->dest, true, &st, NULL) == 0)
         p->dir = st.type == CAY_DIR;
     return 0;
 }
@@ -258,8 +252,7 @@ static int from_box(putting *p, cay_sandbox *sb, const char *source, cay_err *er
     const char *wild = strpbrk(source, "*?["), *pattern = "", *slash;
     cay__tree tree;
     cay__pick pick = { .mem = &p->b->mem };
-    if (!cay__str_join(base, sizeof base, *source == '/' ? "" : "/", source, NULL) ||
-        strchr(base, '\n'))
+    if (!CAY_JOIN(base, *source == '/' ? "" : "/", source) || strchr(base, '\n'))
         return cay_fail_why(err, CAY_EINVAL, "build_copy",
                             "%.60s…: the path is too long, or has a newline in it", source);
     if (wild) {
@@ -269,7 +262,7 @@ static int from_box(putting *p, cay_sandbox *sb, const char *source, cay_err *er
         pattern = source + (cut - base) + (*source == '/');
         *(cut == base ? cut + 1 : cut) = 0;
     }
-    int rc = cay__tree_box(&tree, sb, base, NULL, 0, &p->b->call, err);
+    int rc = cay__tree_box(&tree, sb, base, NULL, 0, p->call, err);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "build_copy", "%.100s is not there", source);
     CAY_TRY(rc);
@@ -339,11 +332,10 @@ static int from_url(putting *p, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "build_copy",
                             "%.100s has no name for a file: give a target that does not end in '/'",
                             url);
-    snprintf(file, sizeof file, "%.*s", p->dir ? (int)len : 0, name);
+    CAY_FORMAT(file, "%.*s", p->dir ? (int)len : 0, name);
     cay__twig w = { .type = 'f', .mode = 0600, .size = UINT64_MAX, .path = url };
     char full[4600];
-    snprintf(full, sizeof full, "%s%s%s", p->dest, CAY_TEXT_IF(p->dir && strcmp(p->dest, "/"), "/"),
-             file);
+    CAY_FORMAT(full, "%s%s%s", p->dest, CAY_TEXT_IF(p->dir && strcmp(p->dest, "/"), "/"), file);
     CAY_TRY_SYS(lseek(p->t->fetched, 0, SEEK_SET), err, "rewind what was fetched");
     CAY_TRY(upload_file(p, p->t->fetched, &w, "", full, CAY_OR(p->t->mode, w.mode), err));
     return set_owner(p, &w, full, err);
@@ -356,13 +348,11 @@ static int put_tars(putting *p, cay_err *err)
         CAY_AUTOFD fd = -1;
         const cay__opened *o;
         cay__pick pick = { .mem = &p->b->mem };
-        CAY_TRY(cay__tree_open(&p->b->context, *w, &p->b->call, &fd, err));
-        int rc = cay__unpack(p->b, fd, NULL, true, &o, err);
-        if (rc < 0)
-            return cay_wrap(err, rc, "%.100s", (*w)->path);
+        CAY_TRY(cay__tree_open(&p->b->context, *w, p->call, &fd, err));
+        CAY_TRY(cay_wrap(err, cay__unpack(p->b, fd, NULL, true, &o, err), "%.100s", (*w)->path));
         p->tree = &o->tree;
         p->owners = true;
-        rc = cay__tree_pick(&o->tree, "", &pick, err);
+        int rc = cay__tree_pick(&o->tree, "", &pick, err);
         if (rc == 0)
             rc = put_all(p, &pick, err);
         cay__pick_clear(&pick);
@@ -377,12 +367,11 @@ static int put_bytes(putting *p, cay_err *err)
     char path[4600];
     uint32_t mode = CAY_OR(p->t->mode, 0644);
     const cay__twig w = { .type = 'f' };
-    snprintf(path, sizeof path, "%s%s%s", p->dest,
-             CAY_TEXT_IF(p->dir && s->name && strcmp(p->dest, "/"), "/"),
-             CAY_TEXT_IF(p->dir && s->name, s->name));
+    CAY_FORMAT(path, "%s%s%s", p->dest, CAY_TEXT_IF(p->dir && s->name && strcmp(p->dest, "/"), "/"),
+               CAY_TEXT_IF(p->dir && s->name, s->name));
     if (p->dir && !s->name)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.100s is a directory", p->dest);
-    CAY_TRY(cay_file_put(p->sb, &p->b->call, path, s->data, s->len,
+    CAY_TRY(cay_file_put(p->sb, p->call, path, s->data, s->len,
                          &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true },
                          err));
     return set_owner(p, &w, path, err);
@@ -391,7 +380,7 @@ static int put_bytes(putting *p, cay_err *err)
 int cay__task_put(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
 {
     CAY_AUTOFREE putting *p = cay__alloc(sizeof *p);
-    *p = (putting){ .b = b, .sb = sb, .t = t, .tree = &b->context };
+    *p = (putting){ .b = b, .call = &b->call, .sb = sb, .t = t, .tree = &b->context };
     CAY_TRY(find_dest(p, err));
     CAY_TRY(find_owner(p, err));
     if (t->step->kind == CAY__STEP_FILE)

@@ -18,20 +18,19 @@ int cay__interpreter_steps(cay__builder *b, cay_err *err)
         if (!s)
             return cay_fail_why(err, CAY_EINVAL, "template_file_invalid",
                                 "interpreter: there are more than %d steps", CAY__RECIPE_STEPS);
-        cay__str_join(path, sizeof path, CAY__INTERPRETER_BUILT, file->name, NULL);
+        CAY_JOIN(path, CAY__INTERPRETER_BUILT, file->name);
         const char **words = cay__arena_take(&r->mem, 2 * sizeof *words);
         words[0] = cay__arena_str(&r->mem, path);
         words[1] = NULL;
         s->words = words;
         s->nwords = 1;
         s->literal = true;
+        s->chmod = "0644";
         if (file->mode == 0755)
             s->chmod = "0755";
-        else
-            s->chmod = "0644";
         s->data = file->data;
         s->len = file->len;
-        cay__str_join(line, sizeof line, cay__step_name(s->kind), " ", path, NULL);
+        CAY_JOIN(line, cay__step_name(s->kind), " ", path);
         s->text = cay__arena_str(&r->mem, line);
     }
     return 0;
@@ -69,7 +68,6 @@ static int make_service(const char *wanted, json_t **out, cay_err *err)
 
 int cay__interpreter_service(const cay__recipe *r, json_t *config, json_t *base, cay_err *err)
 {
-    json_t *list = json_object_get(config, "services");
     CAY_AUTOJSON *one = NULL;
     if (!*r->interpreter)
         one = json_incref(base);
@@ -77,8 +75,7 @@ int cay__interpreter_service(const cay__recipe *r, json_t *config, json_t *base,
         CAY_TRY(make_service(r->interpreter, &one, err));
     if (!one)
         return 0;
-    if (!list)
-        json_object_set_new(config, "services", list = json_array());
+    json_t *list = cay__config_part(config, "services", JSON_ARRAY);
     size_t at = find_interpreter(list);
     bool there = at < json_array_size(list);
     if (there && *r->interpreter && *r->services)

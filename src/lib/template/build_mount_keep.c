@@ -41,17 +41,15 @@ static int on_note(const char *key, const char *text, void *arg)
     if (!*build != k->caches || (k->tenant && strcmp(k->tenant, tenant)) ||
         (k->busy && json_object_get(k->busy, tenant)))
         return 0;
-    k->v = realloc(k->v, (k->n + 1) * sizeof *k->v);
-    if (!k->v)
-        abort();
+    CAY_GROW(k->v, k->n);
     kept *one = &k->v[k->n++];
     *one = (kept){
         .alive = cay__report_alive(o), .used_ms = cay__json_int(o, "used_ms", INT64_MAX)
     }; /* older notes have none: their next use tells */
-    snprintf(one->id, sizeof one->id, "%s", cay__json_str(o, "id", ""));
-    snprintf(one->tenant, sizeof one->tenant, "%s", tenant);
-    cay__str_copy(one->volume, sizeof one->volume, key);
-    cay__str_copy(one->build, sizeof one->build, build);
+    CAY_FORMAT(one->id, "%s", cay__json_str(o, "id", ""));
+    CAY_FORMAT(one->tenant, "%s", tenant);
+    CAY_COPY(one->volume, key);
+    CAY_COPY(one->build, build);
     return 0;
 }
 
@@ -64,11 +62,8 @@ bool cay__mount_forget(cay_client *client, const char *volume)
 
 static bool at_work(cay_client *client, const kept *k)
 {
-    CAY_AUTOFREE char *text = NULL;
-    CAY_AUTOJSON *o = NULL;
-    return k->alive && cay_note_get(client, "build", k->build, &text, NULL) == 0 &&
-           cay__json_object("record", text, &o, NULL) == 0 &&
-           !strcmp(cay__json_str(o, "state", ""), "building");
+    CAY_AUTOJSON *o = CAY_IF(k->alive, cay__note_object(client, "build", k->build));
+    return cay__record_is(o, "building");
 }
 
 void cay__lent_sweep(cay_client *client)
@@ -147,20 +142,16 @@ static uint64_t get_quota_left(cay__builder *b)
 /* A tree is walked for its bytes, so only where somebody asks for them. */
 void cay__cache_used(cay__builder *b, const cay__bmount *m)
 {
-    CAY_AUTOFREE char *text = NULL, *changed = NULL;
-    CAY_AUTOJSON *o = NULL;
+    CAY_AUTOJSON *o = cay__note_object(b->client, SPACE, m->volume);
     cay_volume *v = NULL;
-    if (cay_note_get(b->client, SPACE, m->volume, &text, NULL) < 0 ||
-        cay__json_object("note", text, &o, NULL) < 0)
+    if (!o)
         return;
     json_object_set_new(o, "used_ms", json_integer(cay__clock_ms()));
     bool bound = get_quota_left(b) != UINT64_MAX;
     if (bound && cay_volume_find(b->client, &b->call, m->volume, &v, NULL) == 0)
         json_object_set_new(o, "bytes", json_integer((json_int_t)v->used));
     cay_volume_free(v);
-    changed = cay__json_text(o, 1000);
-    if (changed)
-        cay_note_put(b->client, SPACE, m->volume, changed, NULL);
+    cay__note_save(b->client, SPACE, m->volume, o, NULL);
     if (bound && !get_quota_left(b) && cay__mount_forget(b->client, m->volume))
         cay__report_say(&b->report, CAY_BUILD_WARN, false,
                         "the cache %.60s does not fit what tenant %s may have of templates and "
@@ -187,7 +178,7 @@ static int write_note(cay__builder *b, const char *name, const char *id, bool ca
                                 json_object_get(b->report.record, "pid_start"));
     if (cache) {
         char cut[64];
-        snprintf(cut, sizeof cut, "%s", id);
+        CAY_FORMAT(cut, "%s", id);
         json_object_set_new(o, "id", cay__json_bytes(cut));
         json_object_set_new(o, "used_ms", json_integer(cay__clock_ms()));
     }
@@ -231,7 +222,5 @@ int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUM
         &(cay_volume_spec){
             .size = sizeof(cay_volume_spec), .name = name, .limit = most, .once = "build" },
         err);
-    if (rc < 0)
-        return cay_wrap(err, rc, "--mount %.60s", m->target);
-    return 0;
+    return cay_wrap(err, rc, "--mount %.60s", m->target);
 }

@@ -51,9 +51,9 @@ static int target_of(cay__builder *b, const cay__task *t, const words *w, const 
         return 0;
     bool here = !strcmp(v, ".") || !strcmp(v, "./");
     if (!*v || strchr(v, '\n') ||
-        !cay__str_join(path, sizeof path, *v == '/' ? "" : t->cwd,
-                       *v == '/' || here || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/",
-                       CAY_TEXT_IF(!here, v), NULL))
+        !CAY_JOIN(path, *v == '/' ? "" : t->cwd,
+                  *v == '/' || here || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/",
+                  CAY_TEXT_IF(!here, v)))
         return fail_invalid(err, "this is no target:", v);
     char *to = path;
     for (const char *s = path; *s; s++)
@@ -116,18 +116,13 @@ static int plan_mount(cay__builder *b, cay__bstage *st, const cay__task *t, cons
         return fail_invalid(err, "sharing is shared, locked or private, and not", sharing);
     out->locked = sharing && *sharing != 's';
     if (!out->id && out->target) /* of a cache the whole path, of a secret the last name */
-    {
-        if (m->type == 's')
-            out->id = strrchr(out->target, '/') + 1;
-        else
-            out->id = out->target;
-    }
+        out->id = m->type == 's' ? strrchr(out->target, '/') + 1 : out->target;
     if (m->type == 's' &&
         (!*out->id || strlen(out->id) > 200 || strchr(out->id, '/') || out->id[0] == '.'))
         return fail_invalid(err, "this is no id of a secret:", out->id);
     if (m->type == 's' && !out->target && !out->env) {
         char path[240];
-        snprintf(path, sizeof path, "/run/secrets/%.200s", out->id);
+        CAY_FORMAT(path, "/run/secrets/%.200s", out->id);
         out->target = cay__arena_str(&b->mem, path);
     }
     if (m->type == 's' && out->required && !cay__mount_secret(b, out))
@@ -136,8 +131,7 @@ static int plan_mount(cay__builder *b, cay__bstage *st, const cay__task *t, cons
             "--mount: the secret %.60s is needed: cay template build --secret id=%.60s,src=FILE",
             out->id, out->id);
     char head[64];
-    snprintf(head, sizeof head, "mount %c %o %u %u %d", out->type, out->mode, out->uid, out->gid,
-             out->rw);
+    CAY_FORMAT(head, "mount %c %o %u %u %d", out->type, out->mode, out->uid, out->gid, out->rw);
     cay__plan_sum(sum, head);
     cay__plan_sum(sum, out->target);
     cay__plan_sum(sum, out->id);

@@ -22,7 +22,7 @@ static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
     int64_t began = cay__now_ms();
     for (const char *s = m->volume; *s; s++)
         at = at * 131 + (unsigned char)*s;
-    if (!cay__str_join(path, sizeof path, cay_client_home(b->client), "/builds/mounts.lock", NULL))
+    if (!CAY_JOIN(path, cay_client_home(b->client), "/builds/mounts.lock"))
         return cay_fail(err, CAY_ETOOBIG, "the path of the state directory is too long");
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct flock l = {
@@ -79,7 +79,7 @@ static int stat_source(cay__builder *b, cay__bmount *m, cay_err *err)
     char path[4200];
     if (c->origin != CAY__FROM_STAGE && c->origin != CAY__FROM_TEMPLATE)
         return 0;
-    if (!cay__str_join(path, sizeof path, *c->words[0] == '/' ? "" : "/", c->words[0], NULL))
+    if (!CAY_JOIN(path, *c->words[0] == '/' ? "" : "/", c->words[0]))
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.60s…: the path is too long",
                             c->words[0]);
     CAY_TRY(cay__bstage_box(b, &(cay__bstage){ .ref = c->from, .base = -1 },
@@ -129,7 +129,7 @@ static int fill_volume(cay__builder *b, const cay__task *t, const cay__bmount *m
         char path[4300];
         if (!rest || !*t->mounts[i].volume)
             continue;
-        snprintf(path, sizeof path, FILL "%s", rest);
+        CAY_FORMAT(path, FILL "%s", rest);
         rc = cay_file_mkdir(sb, &b->call, path, 0755, true, err);
     }
     cay__builder_throw(b, sb);
@@ -148,9 +148,7 @@ int cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err)
     CAY_TRY(lock_caches(b, t, err));
     CAY_EACH_OF(mount, t->mounts, t->nmounts)
         if (mount->type == 'b' && mount->dir) {
-            int rc = fill_volume(b, t, mount, err);
-            if (rc < 0)
-                return cay_wrap(err, rc, "--mount %.60s", mount->target);
+            CAY_TRY(cay_wrap(err, fill_volume(b, t, mount, err), "--mount %.60s", mount->target));
         }
     return 0;
 }
@@ -183,7 +181,7 @@ static const char *find_missing_dir(cay__builder *b, cay_sandbox *sb, const char
     char up[4200];
     bool there = true;
     for (const char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
-        snprintf(up, sizeof up, "%.*s", (int)(s - path), path);
+        CAY_FORMAT(up, "%.*s", (int)(s - path), path);
         if (cay_file_exists(sb, &b->call, up, &there, NULL) == 0 && !there)
             return cay__arena_str(&b->mem, up);
     }
@@ -204,9 +202,8 @@ static int make_room(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_err *
         return cay_fail_why(err, CAY_ETYPE, "build_copy",
                             "%.100s is a directory, and the source is a file", m->target);
     cay__id_make(id, 'x');
-    snprintf(m->aside, sizeof m->aside, ".%s", id);
-    snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target,
-             m->aside);
+    CAY_FORMAT(m->aside, ".%s", id);
+    CAY_FORMAT(path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target, m->aside);
     rc = cay_file_rename(sb, &b->call, m->target, path, err);
     if (rc < 0)
         m->aside[0] = 0;
@@ -225,7 +222,7 @@ static int place_secret(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_er
                 m->id, m->id);
         return 0;
     }
-    snprintf(path, sizeof path, SECRETS "/%s", m->id);
+    CAY_FORMAT(path, SECRETS "/%s", m->id);
     m->bytes = true;
     CAY_TRY(cay_file_mkdir(sb, &b->call, SECRETS, 0755, true, err));
     CAY_TRY(cay_file_put(sb, &b->call, path, s->value, s->len,
@@ -238,7 +235,7 @@ static int place_secret(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_er
     m->placed = true;
     if (m->made) {
         char up[4200];
-        snprintf(up, sizeof up, "%.*s", (int)(strrchr(m->target, '/') - m->target), m->target);
+        CAY_FORMAT(up, "%.*s", (int)(strrchr(m->target, '/') - m->target), m->target);
         CAY_TRY(cay_file_mkdir(sb, &b->call, up, 0755, true, err));
     }
     return cay_file_symlink(sb, &b->call, path, m->target, err);
@@ -291,7 +288,7 @@ int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
         cay__bmount *m = &t->mounts[i];
         int own = 0;
         if (m->bytes) {
-            snprintf(path, sizeof path, SECRETS "/%s", m->id);
+            CAY_FORMAT(path, SECRETS "/%s", m->id);
             own = ignore_missing(cay_file_remove(sb, NULL, path, false, err));
             if (rc >= 0)
                 rc = own;
@@ -302,11 +299,11 @@ int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
         m->placed = false;
         own = ignore_missing(cay_file_remove(sb, NULL, m->target, false, err));
         if (own == 0 && *m->aside) {
-            snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target),
-                     m->target, m->aside);
+            CAY_FORMAT(path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target,
+                       m->aside);
             own = cay_file_rename(sb, NULL, path, m->target, err);
         }
-        cay__str_copy(path, sizeof path, m->target);
+        CAY_COPY(path, m->target);
         while (own == 0 && m->made &&
                strlen(path) > strlen(m->made)) { /* directories that only it needed */
             *strrchr(path, '/') = 0;

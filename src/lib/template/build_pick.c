@@ -14,15 +14,7 @@ void cay__pick_clear(cay__pick *p)
 
 static void add_leaf(cay__pick *p, const cay__twig *w, const char *name, bool file)
 {
-    if (p->n == p->cap) {
-        if (p->cap)
-            p->cap = 2 * p->cap;
-        else
-            p->cap = 64;
-        p->leaves = realloc(p->leaves, p->cap * sizeof *p->leaves);
-        if (!p->leaves)
-            abort();
-    }
+    CAY_GROW(p->leaves, p->n);
     p->leaves[p->n++] =
         (cay__leaf){ .twig = w, .name = cay__arena_str(p->mem, name), .file = file };
 }
@@ -61,8 +53,8 @@ static const cay__twig *follow_link(const cay__tree *t, const cay__twig *w)
         const char *slash = strrchr(w->path, '/');
         if (i == LINKS)
             return NULL;
-        snprintf(at, sizeof at, "%.*s/%s", *w->target == '/' || !slash ? 0 : (int)(slash - w->path),
-                 w->path, w->target);
+        CAY_FORMAT(at, "%.*s/%s", *w->target == '/' || !slash ? 0 : (int)(slash - w->path), w->path,
+                   w->target);
         normalize_path(at, to, sizeof to);
         w = cay__tree_find(t, to);
     }
@@ -92,7 +84,7 @@ static const cay__twig *find_through_links(const cay__tree *t, const char *path)
 {
     const cay__twig *w = cay__tree_find(t, path);
     char at[4200], to[8400], rest[4200];
-    cay__str_copy(at, sizeof at, path);
+    CAY_COPY(at, path);
     for (int i = 0; !w && i < LINKS; i++) {
         size_t n = 0;
         const cay__twig *way = NULL;
@@ -112,8 +104,8 @@ static const cay__twig *find_through_links(const cay__tree *t, const char *path)
             dir = follow_link(t, way);
         if (!dir || dir->type != 'd')
             return NULL;
-        cay__str_copy(rest, sizeof rest, at + n);
-        snprintf(to, sizeof to, "%s%s", dir->path, rest);
+        CAY_COPY(rest, at + n);
+        CAY_FORMAT(to, "%s%s", dir->path, rest);
         normalize_path(to, at, sizeof at);
         w = cay__tree_find(t, at);
     }

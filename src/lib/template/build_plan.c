@@ -5,7 +5,7 @@
  * which all is there already ends here.
  */
 #include "build.h"
-#include <sys/utsname.h>
+#include "image.h"
 
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -32,14 +32,18 @@ void cay__plan_sum(cay__sha256 *sum, const char *text)
     cay__sha256_add(sum, CAY_OR(text, ""), strlen(CAY_OR(text, "")) + 1);
 }
 
+json_t *cay__config_part(json_t *config, const char *name, json_type type)
+{
+    json_t *part = json_object_get(config, name);
+    if (!part || json_typeof(part) != type) {
+        json_object_set_new(config, name, part = json_pack(type == JSON_ARRAY ? "[]" : "{}"));
+    }
+    return part;
+}
+
 static json_t *env_of(const pass *p)
 {
-    json_t *env = json_object_get(p->st->config, "env");
-    if (!json_is_object(env)) {
-        env = json_object();
-        json_object_set_new(p->st->config, "env", env);
-    }
-    return env;
+    return cay__config_part(p->st->config, "env", JSON_OBJECT);
 }
 
 static const char *get_var(const char *name, void *arg)
@@ -107,16 +111,9 @@ static int take_args(pass *p, const cay__step *s, cay_err *err)
 /* What a Dockerfile may ask about the machine. */
 static json_t *make_platform_args(void)
 {
-    struct utsname u;
-    const char *arch;
-    if (uname(&u) < 0 || !strcmp(u.machine, "x86_64"))
-        arch = "amd64";
-    else if (!strcmp(u.machine, "aarch64"))
-        arch = "arm64";
-    else
-        arch = u.machine;
     char both[80];
-    snprintf(both, sizeof both, "linux/%s", arch);
+    cay__image_platform(both, sizeof both);
+    const char *arch = strchr(both, '/') + 1;
     return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "TARGETPLATFORM", both, "TARGETOS",
                      "linux", "TARGETARCH", arch, "TARGETVARIANT", "", "BUILDPLATFORM", both,
                      "BUILDOS", "linux", "BUILDARCH", arch, "BUILDVARIANT", "");
@@ -162,17 +159,11 @@ static int set_text(pass *p, const char *name, const char *text, cay_err *err)
 
 static int on_pairs(pass *p, const cay__step *s, cay_err *err)
 {
-    bool env = s->kind == CAY__STEP_ENV;
-    json_t *to;
-    if (env)
-        to = env_of(p);
-    else
-        to = json_object_get(p->st->config, "labels");
+    const char *part = "labels";
+    if (s->kind == CAY__STEP_ENV)
+        part = "env";
+    json_t *to = cay__config_part(p->st->config, part, JSON_OBJECT);
     CAY_AUTOJSON *fresh = json_object(); /* all of one line see what was before it */
-    if (!to) {
-        to = json_object();
-        json_object_set_new(p->st->config, "labels", to);
-    }
     for (size_t i = 0; i < s->nwords; i += 2) {
         const char *name, *v;
         CAY_TRY(expand_word(p, s, s->words[i], &name, err));
@@ -185,14 +176,18 @@ static int on_pairs(pass *p, const cay__step *s, cay_err *err)
     return 0;
 }
 
+static const char *cwd_of(const pass *p)
+{
+    return cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/");
+}
+
 static int on_workdir(pass *p, const cay__step *s, const char **out, cay_err *err)
 {
-    const char *dir,
-        *at = cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/");
+    const char *dir, *at = cwd_of(p);
     char path[4200];
     CAY_TRY(expand_word(p, s, s->words[0], &dir, err));
-    if (!*dir || !cay__str_join(path, sizeof path, *dir == '/' ? "" : at,
-                                *dir == '/' || at[strlen(at) - 1] == '/' ? "" : "/", dir, NULL))
+    if (!*dir || !CAY_JOIN(path, *dir == '/' ? "" : at,
+                           *dir == '/' || at[strlen(at) - 1] == '/' ? "" : "/", dir))
         return cay_fail_why(err, CAY_EINVAL, "build_step",
                             "the directory is empty or longer than 4095 bytes");
     *out = cay__arena_str(&p->b->mem, path);
@@ -210,11 +205,7 @@ static int on_user(pass *p, const cay__step *s, cay_err *err)
 
 static int on_expose(pass *p, const cay__step *s, cay_err *err)
 {
-    json_t *ports = json_object_get(p->st->config, "ports");
-    if (!ports) {
-        ports = json_array();
-        json_object_set_new(p->st->config, "ports", ports);
-    }
+    json_t *ports = cay__config_part(p->st->config, "ports", JSON_ARRAY);
     CAY_EACH_OF(word, s->words, s->nwords) {
         const char *text;
         unsigned a, z;
@@ -225,7 +216,7 @@ static int on_expose(pass *p, const cay__step *s, cay_err *err)
         for (; a <= z; a++) {
             char one[24];
             size_t k;
-            snprintf(one, sizeof one, "%u/%s", a, udp ? "udp" : "tcp");
+            CAY_FORMAT(one, "%u/%s", a, udp ? "udp" : "tcp");
             for (k = 0; k < json_array_size(ports); k++)
                 if (json_is_string(json_array_get(ports, k)) &&
                     !strcmp(json_string_value(json_array_get(ports, k)), one))
@@ -235,14 +226,6 @@ static int on_expose(pass *p, const cay__step *s, cay_err *err)
         }
     }
     return 0;
-}
-
-static const char *const *words_list(pass *p, const json_t *list)
-{
-    const char **w = cay__arena_take(&p->b->mem, (json_array_size(list) + 1) * sizeof *w);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        w[i] = cay__arena_str(&p->b->mem, json_string_value(json_array_get(list, i)));
-    return w;
 }
 
 static int on_argv(pass *p, const cay__step *s, const char *name, cay_err *err)
@@ -256,7 +239,7 @@ static int on_argv(pass *p, const cay__step *s, const char *name, cay_err *err)
             return cay_fail_why(err, CAY_EINVAL, "build_step", "it is no UTF-8");
         }
     if (s->kind == CAY__STEP_SHELL)
-        p->shell = words_list(p, list);
+        p->shell = cay__json_strings(&p->b->mem, list, NULL);
     json_object_set_new(p->st->config, name, list);
     /* A new entry point does not get the words that were meant for the old one. */
     if (s->kind == CAY__STEP_ENTRYPOINT && !p->cmd_set)
@@ -301,8 +284,7 @@ static int work_key(pass *p, cay__task *t, cay_err *err)
     cay__sha256 sum;
     cay__sha256_begin(&sum);
     cay__plan_sum(&sum, p->key);
-    snprintf(num, sizeof num, "%d %d %d %o %zu", (int)s->kind, s->exec, s->offline, t->mode,
-             s->nwords);
+    CAY_FORMAT(num, "%d %d %d %o %zu", (int)s->kind, s->exec, s->offline, t->mode, s->nwords);
     cay__plan_sum(&sum, num);
     CAY_EACH_OF(word, t->words, s->nwords)
         cay__plan_sum(&sum, *word);
@@ -341,9 +323,7 @@ static int on_work(pass *p, const cay__step *s, cay_err *err)
         CAY_TRY(words_known(p, t, err));
         t->no = ++p->b->steps;
     }
-    t->cwd = cay__arena_str(
-        &p->b->mem,
-        CAY_OR(s->cwd, cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/")));
+    t->cwd = cay__arena_str(&p->b->mem, CAY_OR(s->cwd, cwd_of(p)));
     t->user = step_user(p, s);
     t->env = CAY_IF(s->kind == CAY__STEP_RUN, pairs_of(p));
     return work_key(p, t, err);
@@ -364,12 +344,24 @@ static int one_step(pass *p, const cay__step *s, cay_err *err)
     }
 }
 
-static long stage_named(const cay__builder *b, const char *name, size_t before)
+long cay__plan_stage(const cay__builder *b, const char *name, size_t before)
 {
+    uint64_t no;
+
     for (size_t i = 0; i < before; i++)
         if (b->recipe.stages[i].name && !strcasecmp(b->recipe.stages[i].name, name))
             return (long)i;
+    if (cay__str_to_u64(name, &no) && no < before)
+        return (long)no;
     return -1;
+}
+
+/* The same of FROM, where a number is the name of a template. */
+static long stage_named(const cay__builder *b, const char *name, size_t before)
+{
+    if (*name >= '0' && *name <= '9')
+        return -1;
+    return cay__plan_stage(b, name, before);
 }
 
 static void base_sum(cay__bstage *st, const cay__builder *b, const char *word,
@@ -433,12 +425,9 @@ static void want_stage(cay__builder *b, size_t i);
 /* What --from of a step in stage i names, if it is a stage. */
 static void want_from(cay__builder *b, size_t i, const char *from)
 {
-    uint64_t no;
     long s = -1;
     if (from)
-        s = stage_named(b, from, i);
-    if (from && s < 0 && cay__str_to_u64(from, &no) && no < i)
-        s = (long)no;
+        s = cay__plan_stage(b, from, i);
     if (s >= 0)
         want_stage(b, (size_t)s);
 }
@@ -489,7 +478,7 @@ static int plan_stage(pass *p, size_t i, cay_err *err)
     p->cmd_set = false;
     const json_t *shell = json_object_get(st->config, "shell");
     if (json_array_size(shell))
-        p->shell = words_list(p, shell);
+        p->shell = cay__json_strings(&b->mem, shell, NULL);
     else
         p->shell = usual;
     json_object_clear(p->args);
@@ -497,11 +486,8 @@ static int plan_stage(pass *p, size_t i, cay_err *err)
     if (b->recipe.steps_as_root) /* whoever it is for afterwards */
         json_object_del(st->config, "user");
     st->tasks = cay__arena_take(&b->mem, (st->st->n + 1) * sizeof *st->tasks);
-    for (size_t k = st->st->first; k < st->st->first + st->st->n; k++) {
-        int rc = one_step(p, &b->recipe.steps[k], err);
-        if (rc < 0)
-            return cay__plan_bad(b, &b->recipe.steps[k], rc, err);
-    }
+    for (size_t k = st->st->first; k < st->st->first + st->st->n; k++)
+        CAY_TRY(cay__plan_bad(b, &b->recipe.steps[k], one_step(p, &b->recipe.steps[k], err), err));
     memcpy(st->key, p->key, sizeof st->key);
     mark_saves(st);
     return 0;
@@ -509,13 +495,10 @@ static int plan_stage(pass *p, size_t i, cay_err *err)
 
 static int find_target(cay__builder *b, cay_err *err)
 {
-    uint64_t no;
     b->target = b->nstages - 1;
     if (!b->spec->target)
         return 0;
-    long s = stage_named(b, b->spec->target, b->nstages);
-    if (s < 0 && cay__str_to_u64(b->spec->target, &no) && no < b->nstages)
-        s = (long)no;
+    long s = cay__plan_stage(b, b->spec->target, b->nstages);
     if (s < 0)
         return cay_fail_why(err, CAY_ENOENT, "build_target", "%.60s has no stage %.60s", b->file,
                             b->spec->target);
@@ -535,17 +518,13 @@ static int plan_all(pass *p, cay_err *err)
     cay__builder *b = p->b;
     CAY_EACH_OF(global, b->recipe.globals, b->recipe.nglobals) {
         p->st = NULL;
-        int rc = take_args(p, global, err);
-        if (rc < 0)
-            return cay__plan_bad(b, global, rc, err);
+        CAY_TRY(cay__plan_bad(b, global, take_args(p, global, err), err));
     }
     json_object_update(p->globals, p->args);
     for (size_t i = 0; i < b->nstages; i++) {
         json_object_clear(p->args);
         json_object_update(p->args, p->globals);
-        int rc = resolve_stage(p, i, err);
-        if (rc < 0)
-            return from_bad(b, i, rc, err);
+        CAY_TRY(from_bad(b, i, resolve_stage(p, i, err), err));
     }
     CAY_TRY(find_target(b, err));
     want_stage(b, b->target);

@@ -8,7 +8,6 @@
 int cay__plan_context(cay__builder *b, cay_err *err)
 {
     CAY_AUTOFREE char *ignore = NULL;
-    size_t len = 0;
     if (b->has_context)
         return 0;
     if (!b->spec->dir)
@@ -19,11 +18,7 @@ int cay__plan_context(cay__builder *b, cay_err *err)
         return cay_fail_sys(err, "open the context %.150s", b->spec->dir);
     ignore = cay__alloc(IGNORE_MAX + 1);
     ssize_t n = cay__fd_read_file(fd, ".dockerignore", ignore, IGNORE_MAX);
-    if (n > 0)
-        len = (size_t)n;
-    else
-        len = 0;
-    CAY_TRY(cay__tree_dir(&b->context, fd, ignore, len, &b->call, err));
+    CAY_TRY(cay__tree_dir(&b->context, fd, ignore, (size_t)CAY_MAX(n, 0), &b->call, err));
     b->has_context = true;
     return 0;
 }
@@ -41,21 +36,6 @@ static bool is_git(const char *s)
     return is_url(s) && n > 4 && !strncmp(s + n - 4, ".git", 4) && s[n] != '?';
 }
 
-static int sum_fd(int fd, const cay_call *call, char out[CAY__SHA256_HEX], cay_err *err)
-{
-    cay__sha256 sum;
-    CAY_AUTOFREE char *buf = cay__alloc(65536);
-    cay__sha256_begin(&sum);
-    off_t at = 0;
-    for (ssize_t n; (n = pread(fd, buf, 65536, at)) != 0; at += n) {
-        if (n < 0)
-            return cay_fail_sys(err, "read what was fetched");
-        cay__sha256_add(&sum, buf, (size_t)n);
-    }
-    cay__sha256_end(&sum, out);
-    return 0;
-}
-
 /* Fetched now, since only its content tells whether it is the same. */
 static int take_url(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err *err)
 {
@@ -64,7 +44,7 @@ static int take_url(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err *er
     if (t->step->nwords != 2)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "a URL stands alone: one ADD for each");
     CAY_TRY(cay_url_get(b->client, &b->call, &ask, &t->fetched, &t->fetched_len, err));
-    CAY_TRY(sum_fd(t->fetched, &b->call, digest, err));
+    CAY_TRY_SYS(cay__sha256_fd(t->fetched, 0, UINT64_MAX, digest), err, "read what was fetched");
     if (t->step->checksum && (!cay__str_starts(t->step->checksum, "sha256:") ||
                               strcmp(t->step->checksum + 7, digest) != 0))
         return cay_fail_why(err, CAY_EINVAL, "build_checksum",
@@ -83,7 +63,7 @@ static int take_archive(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err
         return cay_fail_why(err, CAY_EINVAL, "build_archive",
                             "no archives were sent with this build");
     CAY_TRY(b->spec->archive(b->spec->arg, t->step->archive, &fd, err));
-    CAY_TRY(sum_fd(fd, &b->call, digest, err));
+    CAY_TRY_SYS(cay__sha256_fd(fd, 0, UINT64_MAX, digest), err, "read what was fetched");
     t->origin = CAY__FROM_ARCHIVE;
     t->from = t->step->archive;
     cay__plan_sum(sum, digest);
@@ -94,26 +74,22 @@ static int take_from(cay__builder *b, const cay__bstage *st, cay__task *t, cay__
                      cay_err *err)
 {
     const char *from = t->step->from;
-    size_t me = (size_t)(st - b->stages);
-    uint64_t no;
+    long stage = cay__plan_stage(b, from, (size_t)(st - b->stages));
     CAY_AUTOPTR(cay_template) tm = NULL;
-    for (size_t i = 0; i < me; i++)
-        if ((b->recipe.stages[i].name && !strcasecmp(b->recipe.stages[i].name, from)) ||
-            (cay__str_to_u64(from, &no) && no == i)) {
-            t->origin = CAY__FROM_STAGE;
-            t->stage = i;
-            cay__plan_sum(sum, b->stages[i].key);
-            return 0;
-        }
+    if (stage >= 0) {
+        t->origin = CAY__FROM_STAGE;
+        t->stage = (size_t)stage;
+        cay__plan_sum(sum, b->stages[stage].key);
+        return 0;
+    }
     t->origin = CAY__FROM_TEMPLATE;
     if (!strcmp(from, CAY__BUILD_HOST)) {
         t->from = CAY__BUILD_HOST;
         cay__plan_sum(sum, from);
         return 0;
     }
-    int rc = cay__build_need(b, from, &tm, err);
-    if (rc < 0)
-        return cay_wrap(err, rc, "--from=%.60s is no stage before this one", from);
+    CAY_TRY(cay_wrap(err, cay__build_need(b, from, &tm, err),
+                     "--from=%.60s is no stage before this one", from));
     t->from = cay__arena_str(&b->mem, tm->id);
     for (const char *const *l = tm->layers; *l; l++)
         cay__plan_sum(sum, *l);
@@ -167,7 +143,7 @@ static int take_context(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err
         t->tars = cay__arena_take(&b->mem, (t->pick.n + 1) * sizeof *t->tars);
     CAY_EACH_OF(l, t->pick.leaves, t->pick.n) {
         char head[80];
-        snprintf(head, sizeof head, "%c %o %d", l->twig->type, l->twig->mode, l->file);
+        CAY_FORMAT(head, "%c %o %d", l->twig->type, l->twig->mode, l->file);
         cay__plan_sum(sum, head);
         cay__plan_sum(sum, l->name);
         cay__plan_sum(sum, l->twig->target);

@@ -8,7 +8,7 @@
 
 typedef struct pruning {
     char (*ids)[CAY_ID_LEN + 1];
-    size_t n, cap;
+    size_t n;
     json_t *busy; /* tenants of which a build is at work: it goes on from any of their snapshots */
 } pruning;
 
@@ -16,8 +16,8 @@ static int on_record(const char *key, const char *text, void *arg)
 {
     pruning *p = arg;
     CAY_AUTOJSON *o = NULL;
-    if (cay__json_object("record", text, &o, NULL) == 0 &&
-        !strcmp(cay__json_str(o, "state", ""), "building") && cay__report_alive(o))
+    if (cay__json_object("record", text, &o, NULL) == 0 && cay__record_is(o, "building") &&
+        cay__report_alive(o))
         json_object_set_new(p->busy, cay__json_str(o, "tenant", CAY_TENANT_DEFAULT), json_true());
     return 0;
 }
@@ -27,15 +27,7 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     pruning *p = arg;
     if (!cay__bstage_saved(s) || json_object_get(p->busy, s->tenant))
         return 0;
-    if (p->n == p->cap) {
-        if (p->cap)
-            p->cap = 2 * p->cap;
-        else
-            p->cap = 64;
-        p->ids = realloc(p->ids, p->cap * sizeof *p->ids);
-        if (!p->ids)
-            abort();
-    }
+    CAY_GROW(p->ids, p->n);
     cay__str_copy(p->ids[p->n++], sizeof p->ids[0], s->id);
     return 0;
 }

@@ -22,7 +22,7 @@ static int on_progress(const cay_template_progress *p, void *arg)
         return 0;
     g->said_ms = now;
     g->layer = p->layer;
-    cay__str_copy(g->what, sizeof g->what, p->what);
+    CAY_COPY(g->what, p->what);
     if (p->total)
         cay__report_say(&g->b->report, CAY_BUILD_OUT, false, "%s %.1f of %.1f MB", p->what,
                         (double)p->done / 1e6, (double)p->total / 1e6);

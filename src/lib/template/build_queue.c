@@ -6,6 +6,7 @@
  */
 #include "build.h"
 #include <cay/jobs.h>
+#include <wire/shape.h>
 #include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #define LEASE_MS     20000
 #define RENEW_MS     5000
 #define TRIES        3
+#define REQUEST_MAX  (8u << 20)
 #define CONTEXT_MAX  (4ull << 30)
 #define ARCHIVE_MAX  (1ull << 30)
 #define ARCHIVE_KEEP 86400 /* seconds */
@@ -37,13 +39,6 @@ static int make_dir(cay_client *client, cay_err *err)
     return 0;
 }
 
-static int write_all(int to, const char *text, size_t len)
-{
-    if (cay__fd_write_all(to, text, len))
-        return 0;
-    return -1;
-}
-
 /* Under its name only when it is whole. */
 static int save_file(const char *path, int from, const char *text, uint64_t max, cay_err *err)
 {
@@ -53,12 +48,12 @@ static int save_file(const char *path, int from, const char *text, uint64_t max,
     int rc = 0;
     char word[CAY_ID_LEN + 1];
     cay__id_make(word, 'x');
-    if (!cay__str_join(tmp, sizeof tmp, path, ".", word, NULL))
+    if (!CAY_JOIN(tmp, path, ".", word))
         return cay_fail(err, CAY_ETOOBIG, "the path of the state directory is too long");
     CAY_AUTOFD to = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (to < 0)
         return cay_fail_sys(err, "make %s", tmp);
-    if (text && write_all(to, text, strlen(text)) < 0)
+    if (text && !cay__fd_write_all(to, text, strlen(text)))
         rc = cay_fail_sys(err, "write %s", tmp);
     if (!text)
         lseek(from, 0, SEEK_SET);
@@ -69,7 +64,7 @@ static int save_file(const char *path, int from, const char *text, uint64_t max,
         if (total > max)
             rc = cay_fail_why(err, CAY_ETOOBIG, "build_context", "it has more than %llu MiB",
                               (unsigned long long)(max >> 20));
-        else if (n < 0 || write_all(to, buf, (size_t)n) < 0)
+        else if (n < 0 || !cay__fd_write_all(to, buf, (size_t)n))
             rc = cay_fail_sys(err, "write %s", tmp);
     }
     if (rc == 0 && rename(tmp, path) < 0)
@@ -82,16 +77,12 @@ static int save_file(const char *path, int from, const char *text, uint64_t max,
 static int archive_path(cay_client *client, const char *tenant, const char *hash, char **out,
                         cay_err *err)
 {
-    size_t n = 0;
-    if (hash)
-        n = cay__hex_len(hash);
     char name[160];
-    if (n != 64 || hash[n])
+    if (!hash || !cay__hex_is(hash, 64))
         return cay_fail_why(
             err, CAY_EINVAL, "build_archive",
             "an archive is called by a SHA-256: 64 hexadecimal digits in lower case");
-    if (!cay__str_join(name, sizeof name, "files-", CAY_OR(tenant, "default"), "-", hash, NULL) ||
-        strchr(name, '/'))
+    if (!CAY_JOIN(name, "files-", CAY_OR(tenant, "default"), "-", hash) || strchr(name, '/'))
         return cay_fail_why(err, CAY_EINVAL, "tenant_invalid", "that is no tenant");
     *out = path_of(client, name, "");
     return 0;
@@ -152,75 +143,54 @@ static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
     return 0;
 }
 
-static json_t *list_json(const char *const *list)
-{
-    json_t *a = json_array();
-    for (; list && *list; list++)
-        json_array_append_new(a, json_string(*list));
-    return a;
-}
+#define FIELD(member, kind) CAY__FIELD(cay_build, member, kind)
+#define LIMIT(member)       CAY__NAMED(#member, cay_build, limits.member, U64)
+static const cay__field request_fields[] = {
+    FIELD(file, STR),
+    CAY__FIELD(cay_build, text, STR, .max = REQUEST_MAX),
+    FIELD(names, STRS),
+    FIELD(tenant, STR),
+    FIELD(hidden, BOOL),
+    FIELD(args, PAIRS),
+    FIELD(target, STR),
+    CAY__FIELD(cay_build, net, STR, .max = REQUEST_MAX),
+    FIELD(step_ms, U64),
+    FIELD(no_cache, BOOL),
+    LIMIT(memory),
+    LIMIT(disk),
+    LIMIT(cpu_milli),
+    FIELD(pull, STR),
+    FIELD(platform, STR),
+    FIELD(no_pull, BOOL),
+    FIELD(keep_failed, BOOL),
+};
+static const cay__shape request_shape =
+    CAY__SHAPE(NULL, cay_build, request_fields, CAY__F_KEPT, NULL);
 
 static char *request_text(const cay_build *s)
 {
-    CAY_AUTOJSON *args = json_object();
-    for (const cay_pair *p = s->args; p && p->key; p++)
-        json_object_set_new(args, p->key, json_string(CAY_OR(p->value, "")));
-    CAY_AUTOJSON *o = json_pack(
-        "{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*, s:b, "
-        "s:b}",
-        "file", s->file, "text", s->text, "names", list_json(s->names), "tenant", s->tenant,
-        "hidden", s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms",
-        (json_int_t)s->step_ms, "no_cache", s->no_cache, "memory", (json_int_t)s->limits.memory,
-        "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli, "pull",
-        s->pull, "platform", s->platform, "no_pull", s->no_pull, "keep_failed", s->keep_failed);
-    if (o)
-        return cay__json_text(o, 8u << 20);
-    return NULL;
+    CAY_AUTOBUF b = CAY__BUF(REQUEST_MAX);
+    if (!cay__shape_utf8(&request_shape, s))
+        return NULL;
+    cay__shape_put(&b, &request_shape, CAY__F_KEPT, s);
+    return CAY_IF(!b.full, CAY_STEAL(b.data));
 }
 
 typedef struct request {
     cay__arena mem;
-    json_t *o;
     cay_build spec;
 } request;
 
 static int request_read(cay_client *client, const char *id, request *q, cay_err *err)
 {
-    CAY_AUTOFREE char *path = path_of(client, id, ".json"), *text = cay__alloc((8u << 20) + 2);
-    const char *key;
-    json_t *v;
-    size_t n = 0;
-    if (cay__fd_read_file(AT_FDCWD, path, text, (8u << 20) + 2) < 0)
+    CAY_AUTOFREE char *path = path_of(client, id, ".json"), *text = cay__alloc(REQUEST_MAX + 2);
+    CAY_AUTOJSON *o = NULL;
+    if (cay__fd_read_file(AT_FDCWD, path, text, REQUEST_MAX + 2) < 0)
         return cay_fail_why(err, CAY_ENOENT, "build_not_found",
                             "the request of build %s is not there", id);
-    CAY_TRY(cay__json_object("the request", text, &q->o, err));
-    const json_t *names = json_object_get(q->o, "names"), *args = json_object_get(q->o, "args");
-    const char **list = cay__arena_take(&q->mem, (json_array_size(names) + 1) * sizeof *list);
-    for (size_t i = 0; i < json_array_size(names); i++)
-        list[i] = json_string_value(json_array_get(names, i));
-    cay_pair *pairs = cay__arena_take(&q->mem, (json_object_size(args) + 1) * sizeof *pairs);
-    json_object_foreach((json_t *)args, key, v)
-        pairs[n++] = (cay_pair){ key, json_string_value(v) };
-    q->spec =
-        (cay_build){ .size = sizeof q->spec,
-                     .file = cay__json_str(q->o, "file", NULL),
-                     .text = cay__json_str(q->o, "text", NULL),
-                     .names = list,
-                     .tenant = cay__json_str(q->o, "tenant", NULL),
-                     .hidden = cay__json_bool(q->o, "hidden", false),
-                     .args = pairs,
-                     .target = cay__json_str(q->o, "target", NULL),
-                     .net = cay__json_str(q->o, "net", NULL),
-                     .step_ms = (uint64_t)cay__json_int(q->o, "step_ms", 0),
-                     .no_cache = cay__json_bool(q->o, "no_cache", false),
-                     .pull = cay__json_str(q->o, "pull", NULL),
-                     .platform = cay__json_str(q->o, "platform", NULL),
-                     .no_pull = cay__json_bool(q->o, "no_pull", false),
-                     .keep_failed = cay__json_bool(q->o, "keep_failed", false),
-                     .limits = { .memory = (uint64_t)cay__json_int(q->o, "memory", 0),
-                                 .disk = (uint64_t)cay__json_int(q->o, "disk", 0),
-                                 .cpu_milli = (uint64_t)cay__json_int(q->o, "cpu_milli", 0) } };
-    return 0;
+    CAY_TRY(cay__json_object("the request", text, &o, err));
+    q->spec = (cay_build){ .size = sizeof q->spec };
+    return cay__shape_read(&q->mem, o, &request_shape, CAY__F_KEPT, &q->spec, err);
 }
 
 static int on_job_count(const cay_job *t, void *arg)
@@ -245,7 +215,7 @@ int cay_build_queue_check(cay_client *client, const char *tenant, cay_err *err)
                  n, f.tenant);
     own.retry = CAY_RETRY_YES;
     own.retry_after_ms = 5000;
-    snprintf(own.detail, sizeof own.detail, "{\"queue\":%u,\"most\":%d}", n, CAY_BUILDS_WAITING);
+    CAY_FORMAT(own.detail, "{\"queue\":%u,\"most\":%d}", n, CAY_BUILDS_WAITING);
     if (err)
         *err = own;
     return CAY_ERATE;
@@ -401,16 +371,12 @@ int cay_build_run_next(cay_client *client, const cay_call *call, const char *own
         CAY_AUTOFD tar = open(context, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         asked a = { client, q.spec.tenant };
         q.spec.id = t->subject;
-        if (tar > 0)
-            q.spec.tar = tar;
-        else
-            q.spec.tar = 0;
+        q.spec.tar = CAY_MAX(tar, 0);
         q.spec.archive = open_archive;
         q.spec.arg = &a;
         rc = with_lease(client, call, t, &q.spec, &lost, &why);
     }
     int ended = finish_job(client, call, t, rc, lost, &why, err);
-    json_decref(q.o);
     cay__arena_clear(&q.mem);
     cay_job_free(t);
     if (ended < 0 && ended != CAY_ESTATE)

@@ -37,6 +37,29 @@ bool cay__report_alive(const json_t *record)
     return pid > 0 && start && cay__start_time((int)pid) == (uint64_t)start;
 }
 
+json_t *cay__note_object(cay_client *client, const char *space, const char *key)
+{
+    CAY_AUTOFREE char *text = NULL;
+    json_t *o = NULL;
+    if (cay_note_get(client, space, key, &text, NULL) == 0)
+        cay__json_object("note", text, &o, NULL);
+    return o;
+}
+
+int cay__note_save(cay_client *client, const char *space, const char *key, const json_t *o,
+                   cay_err *err)
+{
+    CAY_AUTOFREE char *text = cay__json_text(o, 60000);
+    if (text)
+        return cay_note_put(client, space, key, text, err);
+    return cay_fail(err, CAY_ETOOBIG, "%s %s: its record is too long", space, key);
+}
+
+bool cay__record_is(const json_t *record, const char *state)
+{
+    return !strcmp(cay__json_str(record, "state", ""), state);
+}
+
 void cay__report_set(cay__report *r, const char *key, json_t *value)
 {
     json_object_set_new(r->record, key, value);
@@ -44,19 +67,13 @@ void cay__report_set(cay__report *r, const char *key, json_t *value)
 
 int cay__report_save(cay__report *r, cay_err *err)
 {
-    CAY_AUTOFREE char *text = cay__json_text(r->record, 60000);
-    if (text)
-        return cay_note_put(r->client, SPACE, r->id, text, err);
-    return cay_fail(err, CAY_ETOOBIG, "build %s: its record is too long", r->id);
+    return cay__note_save(r->client, SPACE, r->id, r->record, err);
 }
 
 bool cay__report_canceled(cay__report *r)
 {
-    CAY_AUTOFREE char *text = NULL;
-    CAY_AUTOJSON *o = NULL;
-    return cay_note_get(r->client, SPACE, r->id, &text, NULL) == 0 &&
-           cay__json_object("record", text, &o, NULL) == 0 &&
-           !strcmp(cay__json_str(o, "state", ""), "canceled");
+    CAY_AUTOJSON *o = cay__note_object(r->client, SPACE, r->id);
+    return cay__record_is(o, "canceled");
 }
 
 static int names_text(const char *const *names, char *buf, size_t cap, cay_err *err)
@@ -88,10 +105,8 @@ static int on_old(const char *key, const char *text, void *arg)
     CAY_AUTOJSON *j = NULL;
     if (!cay__id_valid(key, 'b') || cay__json_object("record", text, &j, NULL) < 0)
         return 0;
-    o->v = realloc(o->v, (o->n + 1) * sizeof *o->v);
-    if (!o->v)
-        abort();
-    cay__str_copy(o->v[o->n].id, sizeof o->v[o->n].id, key);
+    CAY_GROW(o->v, o->n);
+    CAY_COPY(o->v[o->n].id, key);
     o->v[o->n++].started = cay__json_int(j, "started_ms", 0);
     return 0;
 }
@@ -99,11 +114,7 @@ static int on_old(const char *key, const char *text, void *arg)
 static int newest_first(const void *a, const void *b)
 {
     int64_t x = ((const old *)a)->started, y = ((const old *)b)->started;
-    if (x < y)
-        return 1;
-    if (x > y)
-        return -1;
-    return 0;
+    return (x < y) - (x > y);
 }
 
 static int collect_records(cay_client *client, olds *o, cay_err *err)
@@ -137,8 +148,7 @@ static int record_new(cay_client *client, const char *id, const char *state, con
                   "names", all, "started_ms", (json_int_t)cay__clock_ms());
     if (!o)
         return cay_fail_why(err, CAY_EINVAL, "template_name", "a name of the template is no text");
-    CAY_AUTOFREE char *text = cay__json_text(o, 60000);
-    int rc = cay_note_put(client, SPACE, id, text, err);
+    int rc = cay__note_save(client, SPACE, id, o, err);
     if (rc < 0)
         json_decref(o);
     else
@@ -166,7 +176,7 @@ int cay__report_open(cay__report *r, cay_client *client, const cay_build *spec, 
         return cay_fail_why(err, CAY_EINVAL, "build_not_found", "%.40s is no id of a build",
                             spec->id);
     if (spec->id)
-        cay__str_copy(r->id, sizeof r->id, spec->id);
+        CAY_COPY(r->id, spec->id);
     else
         cay__id_make(r->id, 'b');
     if (asprintf(&dir, "%s/" DIR, cay_client_home(client)) < 0)
@@ -179,7 +189,7 @@ int cay__report_open(cay__report *r, cay_client *client, const cay_build *spec, 
         CAY_TRY(cay__json_object("record", text, &r->record, err));
     else
         CAY_TRY(record_new(client, r->id, "building", spec->tenant, spec->names, &r->record, err));
-    if (!strcmp(cay__json_str(r->record, "state", ""), "canceled"))
+    if (cay__record_is(r->record, "canceled"))
         return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", r->id);
     cay__report_set(r, "state", json_string("building"));
     cay__report_set(r, "pid", json_integer(getpid()));
@@ -326,10 +336,8 @@ static int list_builds(cay_client *client, looking *l, bool all, cay_err *err)
     olds o = { 0 };
     int rc = collect_records(client, &o, err);
     for (size_t i = 0; rc == 0 && i < o.n && (all || !l->found); i++) {
-        CAY_AUTOFREE char *text = NULL;
-        CAY_AUTOJSON *j = NULL;
-        if (cay_note_get(client, SPACE, o.v[i].id, &text, NULL) < 0 ||
-            cay__json_object("record", text, &j, NULL) < 0)
+        CAY_AUTOJSON *j = cay__note_object(client, SPACE, o.v[i].id);
+        if (!j)
             continue;
         if (l->tenant && strcmp(l->tenant, cay__json_str(j, "tenant", "default")) != 0)
             continue;
@@ -366,20 +374,17 @@ int cay_build_list(cay_client *client, const char *tenant,
 
 void cay__report_again(cay_client *client, const char *id)
 {
-    CAY_AUTOFREE char *text = NULL, *changed = NULL;
-    CAY_AUTOJSON *o = NULL;
-    if (cay_note_get(client, SPACE, id, &text, NULL) < 0 ||
-        cay__json_object("record", text, &o, NULL) < 0)
+    CAY_AUTOJSON *o = cay__note_object(client, SPACE, id);
+    if (!o)
         return;
     json_object_set_new(o, "state", json_string("waiting"));
     json_object_del(o, "ended_ms");
-    changed = cay__json_text(o, 60000);
-    cay_note_put(client, SPACE, id, changed, NULL);
+    cay__note_save(client, SPACE, id, o, NULL);
 }
 
 int cay_build_cancel(cay_client *client, const char *id, cay_err *err)
 {
-    CAY_AUTOFREE char *text = NULL, *changed = NULL;
+    CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
     if (client->remote)
         return cay__remote_do(client->remote, NULL, &CAY__REQUEST(build_cancel, .path = { id }),
@@ -392,8 +397,7 @@ int cay_build_cancel(cay_client *client, const char *id, cay_err *err)
         return cay_fail_why(err, CAY_ESTATE, "build_ended", "build %s is %s already", id, state);
     json_object_set_new(o, "state", json_string("canceled"));
     json_object_set_new(o, "ended_ms", json_integer(cay__clock_ms()));
-    changed = cay__json_text(o, 60000);
-    CAY_TRY(cay_note_put(client, SPACE, id, changed, err));
+    CAY_TRY(cay__note_save(client, SPACE, id, o, err));
     return cay_job_cancel_of(client, "build", id, NULL, err); /* if it came by the queue */
 }
 

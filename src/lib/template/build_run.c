@@ -114,7 +114,7 @@ static int fail_step(cay__builder *b, const cay__task *t, const cay_exit *end, c
         detail.full = false;
     }
     if (!detail.full && detail.data)
-        snprintf(err->detail, sizeof err->detail, "%s", detail.data);
+        CAY_FORMAT(err->detail, "%s", detail.data);
     return rc;
 }
 

@@ -35,7 +35,7 @@ static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot
     cay_volume_use volumes[CAY__RECIPE_MOUNTS];
     char user[128];
     const char *colon = strchr(who, ':');
-    snprintf(user, sizeof user, "%.*s", (int)strcspn(who, ":"), who);
+    CAY_FORMAT(user, "%.*s", (int)strcspn(who, ":"), who);
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
     cay_create c = {
         .size = sizeof c,
@@ -51,12 +51,10 @@ static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot
         .files.volumes = volumes,
         .files.nvolumes = t ? cay__lent_volumes(t, volumes) : 0
     }; /* what the template starts is for its sandboxes, not for steps */
-    if (!snapshot) {
-        if (!strcmp(st->ref, CAY__BUILD_SCRATCH))
-            c.from.template_ = "image";
-        else
-            c.from.template_ = st->ref;
-    }
+    if (!snapshot && !strcmp(st->ref, CAY__BUILD_SCRATCH))
+        c.from.template_ = "image";
+    else if (!snapshot)
+        c.from.template_ = st->ref;
     CAY_FAULT("build.box");
     return cay_client_create(b->client, &b->call, &c, out, err);
 }
@@ -72,13 +70,9 @@ int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot
 static bool find_cached(cay__builder *b, const char *key, char *id, size_t cap)
 {
     char label[64];
-    const char *whose;
+    const char *whose = CAY_OR(b->spec->tenant, CAY_TENANT_DEFAULT);
     if (CAY__MUTANT("build-cache"))
         whose = NULL;
-    else if (b->spec->tenant)
-        whose = b->spec->tenant;
-    else
-        whose = CAY_TENANT_DEFAULT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     label_of(key, label);
     if (cay_client_snapshot_of(b->client, &b->call, whose, label, &s, NULL) < 0)
@@ -222,7 +216,7 @@ static int finish_tasks(cay__builder *b, cay__bstage *st, bench *w, size_t from,
         if (rc == 0 && t->saves)
             rc = save_snapshot(b, w->sb, t, t->key, st->done, sizeof st->done, err);
         if (rc == 0 && t->saves) {
-            cay__str_copy(w->at, sizeof w->at, st->done);
+            CAY_COPY(w->at, st->done);
             w->moved = false;
         }
         if (rc < 0)
@@ -266,22 +260,22 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
     CAY_EACH_OF(task, st->tasks, from)
         say_step(b, task, true);
     if (from && from == st->ntasks) {
-        cay__str_copy(st->done, sizeof st->done, below);
+        CAY_COPY(st->done, below);
         return 0;
     }
     if (!from && st->base >= 0)
-        cay__str_copy(below, sizeof below, b->stages[st->base].done);
+        CAY_COPY(below, b->stages[st->base].done);
     if (!st->ntasks && *below) { /* FROM alone */
-        cay__str_copy(st->done, sizeof st->done, below);
+        CAY_COPY(st->done, below);
         return 0;
     }
     if (!st->ntasks && find_cached(b, st->base_key, st->done, sizeof st->done))
         return 0;
     CAY_TRY(cay__bstage_box(b, st, cay__text_or(below, NULL), true, &w.sb, err));
-    cay__str_copy(w.at, sizeof w.at, below);
+    CAY_COPY(w.at, below);
     int rc = finish_tasks(b, st, &w, from, err);
     if (rc < 0 && rc != CAY_ECANCELED && b->spec->keep_failed && !*b->kept) {
-        cay__str_copy(b->kept, sizeof b->kept, cay_sandbox_id(w.sb));
+        CAY_COPY(b->kept, cay_sandbox_id(w.sb));
         const cay_pair none[] = { { NULL, NULL } };
         cay_sandbox_update(w.sb, NULL, &(cay_update){ .size = sizeof(cay_update), .labels = none },
                            NULL);

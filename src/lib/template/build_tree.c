@@ -29,8 +29,7 @@ static int ignore_read(ignore *ig, const char *text, size_t len, cay_err *err)
         while (e - s > 2 && s[0] == '.' && s[1] == '/')
             s += 2;
         /* Every pattern counts from the top: that is what a slash at its begin says. */
-        int n = snprintf(line, sizeof line, "%s/%.*s", CAY_TEXT_IF(keep, "!"),
-                         (int)CAY_MIN(e - s, 4090), s);
+        int n = CAY_FORMAT(line, "%s/%.*s", CAY_TEXT_IF(keep, "!"), (int)CAY_MIN(e - s, 4090), s);
         ig->keeps |= keep;
         if (n < 0 || e - s > 4090 || !cay__ignore_add(&ig->rules, line, (size_t)n))
             return cay_fail_why(err, CAY_EINVAL, "build_ignore",
@@ -46,7 +45,7 @@ static bool left_out(const ignore *ig, const char *path)
     for (size_t i = ig->rules.n; i-- > 0;) {
         const cay__ignore_rule *r = &ig->rules.rules[i];
         char up[4200];
-        if (!cay__str_copy(up, sizeof up, path))
+        if (!CAY_COPY(up, path))
             return true;
         for (char *slash = up; slash; slash = strrchr(up, '/')) {
             if (slash != up)
@@ -64,15 +63,7 @@ static int add_twig(cay__tree *t, const cay__twig *w, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "build_context",
                             "more than %u files to choose from; leave some out with .dockerignore",
                             CAY__TREE_FILES);
-    if (t->n == t->cap) {
-        if (t->cap)
-            t->cap = 2 * t->cap;
-        else
-            t->cap = 256;
-        t->twigs = realloc(t->twigs, t->cap * sizeof *t->twigs);
-        if (!t->twigs)
-            abort();
-    }
+    CAY_GROW(t->twigs, t->n);
     cay__twig *to = &t->twigs[t->n++];
     *to = *w;
     to->path = cay__arena_str(&t->mem, w->path);
@@ -155,7 +146,7 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
         CAY_TRY(add_twig(w->t, &twig, w->err));
     if (twig.type != 'd')
         return 0;
-    int sub = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int sub = cay__dir_at(fd, name);
     if (sub < 0)
         return cay_fail_sys(w->err, "open %.200s", w->path);
     size_t was = w->len;

@@ -27,7 +27,7 @@ typedef struct cay__twig {
 typedef struct cay__tree {
     cay__arena mem;
     cay__twig *twigs; /* by path */
-    size_t n, cap;
+    size_t n;
     int dir;          /* or -1 */
     cay_sandbox *sb;  /* or NULL; not owned */
     const char *base; /* in the sandbox */
@@ -61,7 +61,7 @@ typedef struct cay__leaf {
 typedef struct cay__pick {
     cay__arena *mem;
     cay__leaf *leaves;
-    size_t n, cap;
+    size_t n;
 } cay__pick;
 void cay__pick_clear(cay__pick *p);
 /* Adds what `pattern` means: a file, or what is in a directory; *, ? and [set] fit names.

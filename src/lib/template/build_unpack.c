@@ -78,7 +78,7 @@ int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const ca
         cay__builder_throw(b, sb);
         return rc;
     }
-    cay__str_copy(o->hash, sizeof o->hash, CAY_OR(hash, ""));
+    CAY_COPY(o->hash, CAY_OR(hash, ""));
     o->sb = sb;
     o->next = b->opened;
     b->opened = o;

@@ -37,6 +37,13 @@ static const char *describe_line(cay__recipe *r, const char *name, const char *r
     return cay__arena_str(&r->mem, b.data);
 }
 
+static cay__words one_word(cay__recipe *r, const char *text)
+{
+    cay__words w = { cay__arena_take(&r->mem, 2 * sizeof *w.w), 1 };
+    w.w[0] = cay__arena_str(&r->mem, text);
+    return w;
+}
+
 static int words_of(cay__recipe *r, const cay__instruction *l, const char *text, cay__words *out,
                     cay_err *err)
 {
@@ -67,10 +74,10 @@ static bool exec_form(cay__recipe *r, const char *s, cay__words *out)
         return false;
     *out = (cay__words){ .w = cay__arena_take(&r->mem, (json_array_size(j) + 1) * sizeof *out->w) };
     for (size_t i = 0; i < json_array_size(j); i++) {
-        const json_t *e = json_array_get(j, i);
-        if (!json_is_string(e) || strlen(json_string_value(e)) != json_string_length(e))
+        const char *e = cay__json_string(json_array_get(j, i));
+        if (!e)
             return false;
-        out->w[out->n++] = cay__arena_str(&r->mem, json_string_value(e));
+        out->w[out->n++] = cay__arena_str(&r->mem, e);
     }
     return true;
 }
@@ -92,11 +99,7 @@ static int flags_of(cay__recipe *r, const cay__instruction *l, const char **rest
         if (n < 3 || s[0] != '-' || s[1] != '-')
             return 0;
         const char *word = copy_text(r, s, (size_t)n), *eq = strchr(word, '=');
-        size_t len;
-        if (eq)
-            len = (size_t)(eq - word);
-        else
-            len = (size_t)n;
+        size_t len = strcspn(word, "=");
         const flag *f = known;
         while (f->name && (strlen(f->name) != len - 2 || strncmp(f->name, word + 2, len - 2)))
             f++;
@@ -152,15 +155,13 @@ static int on_from(cay__recipe *r, const cay__instruction *l, cay_err *err)
     char *name = NULL;
     if (w.n == 3)
         name = copy_text(r, w.w[2], strlen(w.w[2]));
+    bool valid = !name || isalpha((unsigned char)*name);
     for (char *c = name; c && *c; c++) {
         *c = (char)tolower((unsigned char)*c);
-        if (!isalnum((unsigned char)*c) && (c == name || !strchr("_.-", *c)))
-            return fail_invalid(
-                err, l,
-                "the name of a stage has letters, digits, '_', '.' and '-', and begins "
-                "with a letter");
+        if (!isalnum((unsigned char)*c) && !strchr("_.-", *c))
+            valid = false;
     }
-    if (name && !isalpha((unsigned char)*name))
+    if (!valid)
         return fail_invalid(
             err, l,
             "the name of a stage has letters, digits, '_', '.' and '-', and begins with a letter");
@@ -171,9 +172,7 @@ static int on_from(cay__recipe *r, const cay__instruction *l, cay_err *err)
                                        r->stages[i].line);
     if (r->nstages >= 100)
         return fail_invalid(err, l, "there are more than 100 stages");
-    r->stages = realloc(r->stages, (r->nstages + 1) * sizeof *r->stages);
-    if (!r->stages)
-        abort();
+    CAY_GROW(r->stages, r->nstages);
     r->stages[r->nstages++] = (cay__stage){
         .from = w.w[0], .name = name, .platform = platform, .line = l->no, .first = r->nsteps
     };
@@ -185,7 +184,7 @@ static void run_script(cay__buf *b, const char *text, size_t len)
 {
     char end[32] = "END";
     for (unsigned i = 0; memmem(text, len, end, strlen(end)); i++)
-        snprintf(end, sizeof end, "END%u", i);
+        CAY_FORMAT(end, "END%u", i);
     cay__buf_fmt(b, "f=$(mktemp) && cat >\"$f\" <<'%s'\n", end);
     cay__buf_add(b, text, len);
     cay__buf_fmt(b, "%s\nchmod 700 \"$f\" && \"$f\"; r=$?; rm -f \"$f\"; exit $r\n", end);
@@ -264,8 +263,7 @@ static int on_run(cay__recipe *r, const cay__instruction *l, cay_err *err)
         return run_docs(r, l, rest, s, err);
     s->exec = exec_form(r, rest, &w);
     if (!s->exec) {
-        w = (cay__words){ .w = cay__arena_take(&r->mem, 2 * sizeof *w.w), .n = 1 };
-        w.w[0] = cay__arena_str(&r->mem, rest);
+        w = one_word(r, rest);
     }
     s->words = w.w;
     s->nwords = w.n;
@@ -285,8 +283,7 @@ static int on_command(cay__recipe *r, const cay__instruction *l, cay_err *err)
     if (!exec && !*l->rest)
         return fail_invalid(err, l, "there is no command");
     if (!exec) {
-        w = (cay__words){ .w = cay__arena_take(&r->mem, 2 * sizeof *w.w), .n = 1 };
-        w.w[0] = cay__arena_str(&r->mem, l->rest);
+        w = one_word(r, l->rest);
     }
     CAY_TRY(with_words(r, l, kind, &w, exec, err));
     r->steps[r->nsteps - 1].literal = true;
@@ -333,17 +330,14 @@ static int on_copy(cay__recipe *r, const cay__instruction *l, cay_err *err)
     bool is_copy = *l->name == 'C';
     cay__step opt = { 0 };
     cay__words w;
-    const flag copies[] = { { "from", &opt.from, NULL },
-                            { "chown", &opt.chown, NULL },
-                            { "chmod", &opt.chmod, NULL },
-                            { "link", NULL, NULL },
-                            { 0 } };
-    const flag adds[] = { { "checksum", &opt.checksum, NULL },
-                          { "chown", &opt.chown, NULL },
-                          { "chmod", &opt.chmod, NULL },
-                          { "link", NULL, NULL },
-                          { 0 } };
-    CAY_TRY(flags_of(r, l, &rest, is_copy ? copies : adds, err));
+    const flag own =
+        is_copy ? (flag){ "from", &opt.from, NULL } : (flag){ "checksum", &opt.checksum, NULL };
+    const flag flags[] = { own,
+                           { "chown", &opt.chown, NULL },
+                           { "chmod", &opt.chmod, NULL },
+                           { "link", NULL, NULL },
+                           { 0 } };
+    CAY_TRY(flags_of(r, l, &rest, flags, err));
     bool exec = exec_form(r, rest, &w);
     if (!exec)
         CAY_TRY(words_of(r, l, rest, &w, err));
@@ -415,11 +409,7 @@ static int on_arg(cay__recipe *r, const cay__instruction *l, cay_err *err)
     const char **out = cay__arena_take(&r->mem, (2 * w.n + 1) * sizeof *out);
     for (size_t i = 0; i < w.n; i++) {
         const char *eq = strchr(w.w[i], '=');
-        size_t n;
-        if (eq)
-            n = (size_t)(eq - w.w[i]);
-        else
-            n = strlen(w.w[i]);
+        size_t n = strcspn(w.w[i], "=");
         if (!name_ok(w.w[i], n))
             return cay__dockerfile_bad(err, l, "dockerfile_invalid",
                                        "%.60s is no name of a variable", w.w[i]);
@@ -430,9 +420,7 @@ static int on_arg(cay__recipe *r, const cay__instruction *l, cay_err *err)
         return with_words(r, l, CAY__STEP_ARG, &(cay__words){ out, 2 * w.n }, false, err);
     if (r->nglobals >= CAY__RECIPE_STEPS)
         return too_many(err, l);
-    r->globals = realloc(r->globals, (r->nglobals + 1) * sizeof *r->globals);
-    if (!r->globals)
-        abort();
+    CAY_GROW(r->globals, r->nglobals);
     r->globals[r->nglobals++] = (cay__step){ .kind = CAY__STEP_ARG,
                                              .line = l->no,
                                              .text = describe_line(r, l->name, l->rest),
@@ -446,8 +434,7 @@ static int on_single_word(cay__recipe *r, const cay__instruction *l, cay_err *er
 {
     if (!*l->rest)
         return fail_invalid(err, l, "it needs an argument");
-    cay__words w = { .w = cay__arena_take(&r->mem, 2 * sizeof *w.w), .n = 1 };
-    w.w[0] = cay__arena_str(&r->mem, l->rest);
+    cay__words w = one_word(r, l->rest);
     return with_words(r, l, *l->name == 'W' ? CAY__STEP_WORKDIR : CAY__STEP_USER, &w, false, err);
 }
 

@@ -26,8 +26,7 @@ int cay__dockerfile_bad(cay_err *err, const cay__instruction *l, const char *rea
     int rc = cay_fail_why(err, CAY_EINVAL, reason, "%.60s:%u: %s%s%s", l->what, l->no, l->name,
                           CAY_TEXT_IF(*l->name, ": "), text);
     if (err)
-        snprintf(err->detail, sizeof err->detail, "{\"line\":%u,\"instruction\":\"%s\"}", l->no,
-                 l->name);
+        CAY_FORMAT(err->detail, "{\"line\":%u,\"instruction\":\"%s\"}", l->no, l->name);
     return rc;
 }
 

@@ -43,6 +43,10 @@ int cay__image_read(const char *text, size_t len, const char *platform, cay__ima
 int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err);
 void cay__image_platform(char *out, size_t cap);
 bool cay__digest_ok(const char *s);
+/* Fills *out from so many bytes, or all there are, from `at` on; where an OCI layout has it. */
+int cay__blob_digest(int fd, uint64_t at, uint64_t size, cay__blob *out, const char *what,
+                     cay_err *err);
+void cay__blob_path(const char *digest, char out[100]);
 
 typedef struct cay__image_member {
     char name[256];

@@ -12,10 +12,8 @@
 #include <base/fault.h>
 #include <base/json.h>
 #include <base/mutant.h>
-#include <lib/manifest/oneshot.h>
-#include <lib/snapshot/layer.h>
+#include <lib/snapshot/archive.h>
 #include <proto/record.h>
-#include <signal.h>
 #include <sys/file.h>
 
 #define HOLDERS_MOST 64 /* more tenants than that bring it each time */
@@ -56,7 +54,7 @@ static void name_layer(const char *below, const char *digest, char chain[CAY__SH
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
     char text[256];
-    snprintf(text, sizeof text, "cay image layer 1\n%s\n%s\n", below, digest);
+    CAY_FORMAT(text, "cay image layer 1\n%s\n%s\n", below, digest);
     cay__sha256_hex(text, strlen(text), chain);
     name[0] = 'l';
     for (size_t i = 1, bit = 0; i < CAY_ID_LEN; i++, bit += 5) {
@@ -83,7 +81,7 @@ static int read_known(const char *value, void *arg)
     CAY_AUTOJSON *o = NULL;
     if (cay__json_object("", value, &o, NULL) < 0)
         return 0;
-    cay__str_copy(n->chain, sizeof n->chain, cay__json_str(o, "chain", ""));
+    CAY_COPY(n->chain, cay__json_str(o, "chain", ""));
     n->bytes = (uint64_t)cay__json_int(o, "bytes", 0);
     n->files = (uint64_t)cay__json_int(o, "files", 0);
     n->opaque = cay__json_int(o, "opaque", 0) != 0;
@@ -96,20 +94,12 @@ static int read_known(const char *value, void *arg)
     return 0;
 }
 
-static bool on_disk(const cay_client *client, const char *name)
-{
-    char path[64];
-    struct stat st;
-    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", name, NULL);
-    return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static void lookup_layer(cay_client *client, const char *tenant, const char *name, known *out)
 {
     known_clear(out);
     *out = (known){ .tenant = tenant };
     if (client->store->note_get(client->db, CAY__NOTE_LAYER, name, read_known, out, NULL) < 0 ||
-        !on_disk(client, name))
+        !cay__layer_there(client, name))
         out->there = false;
 }
 
@@ -147,17 +137,16 @@ static bool can_use_layer(const work *k, size_t i, const known *n)
 int cay__image_missing(cay_client *client, const char *tenant, const cay__image *im, bool *missing,
                        cay_err *err)
 {
-    work *k = cay__alloc(sizeof *k);
+    CAY_AUTOFREE work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .im = im, .spec = &(cay__image_spec){ .tenant = tenant } };
     name_all(k);
-    int rc = see_all(k, err);
-    for (size_t i = 0; rc == 0 && i < im->n; i++) {
+    CAY_TRY(see_all(k, err));
+    for (size_t i = 0; i < im->n; i++) {
         AUTOKNOWN n = { 0 };
         lookup_layer(client, tenant_of(k), k->name[i], &n);
         missing[i] = !n.there || !can_use_layer(k, i, &n);
     }
-    free(k);
-    return rc;
+    return 0;
 }
 
 int cay__layers_lock(cay_client *client, bool remove, int *out, cay_err *err)
@@ -184,8 +173,17 @@ static int report_progress(work *k, const char *what, uint64_t done)
     return 0;
 }
 
-static int read_records(work *k, cay__layer_conn *c, known *made, char diff[80], cay_err *err)
+typedef struct making {
+    work *k;
+    known *made;
+    char *diff; /* [80] */
+} making;
+
+static int read_records(void *arg, cay__layer_conn *c, cay_err *err)
 {
+    making *m = arg;
+    work *k = m->k;
+    known *made = m->made;
     cay__rec r;
     for (;;) {
         CAY_TRY(cay__layer_next(c, k->call, &r, err));
@@ -200,7 +198,7 @@ static int read_records(work *k, cay__layer_conn *c, known *made, char diff[80],
             made->files = cay__rec_get_num(&r);
             made->bytes = cay__rec_get_num(&r);
             made->opaque = cay__rec_get_num(&r) != 0;
-            cay__str_join(diff, 80, "sha256:", cay__rec_get_str(&r), NULL);
+            cay__str_join(m->diff, 80, "sha256:", cay__rec_get_str(&r), NULL);
             if (r.bad)
                 return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                                     "cay-pack answered in a wrong form");
@@ -214,14 +212,10 @@ static int read_records(work *k, cay__layer_conn *c, known *made, char diff[80],
 
 static int unpack_layer(work *k, size_t i, int fd, known *made, char diff[80], cay_err *err)
 {
-    cay__oneshot *o = NULL;
-    cay__feed *feed = NULL;
-    cay__layer_conn conn;
-    cay_exit end = { .size = sizeof end };
     const char *args[CAY__IMAGE_LAYERS + 2];
     char base[CAY_LAYER_NAME];
     size_t n = 0;
-    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
+    making m = { k, made, diff };
     const char *const argv[] = { "./cay-unpack", "--max-input", "17179869184", "--max-output",
                                  "34359738368",  "oci",         "tar",         NULL };
     CAY_TRY(cay__layer_template(k->client->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
@@ -229,28 +223,9 @@ static int unpack_layer(work *k, size_t i, int fd, known *made, char diff[80], c
     args[n++] = base;
     for (size_t b = k->first; b < i; b++)
         args[n++] = k->name[b];
-    CAY_TRY(cay__oneshot_open(k->client, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
-    int rc = cay__oneshot_bring(o, k->call, "cay-unpack", err);
-    if (rc == 0)
-        rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv },
-                             fd, &feed, err);
-    if (rc == 0) {
-        int out = cay__feed_fd(feed);
-        cay__layer_ask ask = {
-            .program = "cay-pack", .verb = "image", .args = args, .nargs = n, .fds = &out, .nfds = 1
-        };
-        rc = cay__layer_open(&at, k->call, &ask, &conn, err);
-        if (rc == 0) {
-            rc = read_records(k, &conn, made, diff, err);
-            cay__layer_close(&conn);
-        }
-        int ended = cay__feed_end(feed, k->call, &end, NULL, 0, NULL);
-        if (rc == CAY_EUPSTREAM && ended == 0 && end.signal == SIGABRT)
-            rc = cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
-                              "more than 64 MiB of memory are needed to read it");
-    }
-    cay__oneshot_close(o);
-    return rc;
+    return cay__archive_unpack(k->client, k->call, fd, argv,
+                               (cay__layer_ask){ .verb = "image", .args = args, .nargs = n },
+                               read_records, &m, err);
 }
 
 /* Whoever holds the layer's lock: the tenant has brought it. */
@@ -273,9 +248,8 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     char diff[80] = "";
-    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
-    if (on_disk(k->client, k->name[i])) /* of somebody who died before it was noted: not known to be
-                                        what it should */
+    if (cay__layer_there(k->client, k->name[i])) /* of somebody who died before it was noted: not
+                                        known to be what it should */
         CAY_TRY(cay__layer_drop(k->client, k->call, k->name[i], "native", err));
     CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
     CAY_FAULT("image.blob");
@@ -283,7 +257,7 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
         return cay_fail(err, CAY_ECANCELED, "it was stopped");
     CAY_TRY(unpack_layer(k, i, fd, n, diff, err));
     if (*k->im->diff_id[i] && strcmp(diff, k->im->diff_id[i])) {
-        cay__layer_remove(&at, k->call, k->name[i], NULL);
+        cay__layer_remove(&k->client->layers, k->call, k->name[i], NULL);
         return cay_fail_why(err, CAY_EINVAL, "image_digest",
                             "its content has digest %.20s…, and the image's config says %.20s…",
                             diff, k->im->diff_id[i]);
@@ -334,21 +308,21 @@ static int need_layer(work *k, size_t i, cay_err *err)
 
 static int write_lease(work *k, cay_err *err)
 {
-    CAY_AUTOJSON *o = NULL;
-    char creator[160];
-    json_t *list = json_array();
-    CAY_EACH_OF(it, k->name, k->im->n)
-        json_array_append_new(list, json_string(*it));
-    cay__creator_text(creator, sizeof creator);
-    int rc = cay__json_object("creator", creator, &o, err);
-    if (rc == 0)
-        json_object_set_new(o, "layers", list);
-    CAY_AUTOFREE char *text = NULL;
-    if (rc == 0)
-        text = cay__json_text(o, 16384);
-    if (text)
-        return k->client->store->note_put(k->client->db, CAY__NOTE_LEASE, k->id, text, err);
-    return rc;
+    const char *names[CAY__IMAGE_LAYERS];
+    for (size_t i = 0; i < k->im->n; i++)
+        names[i] = k->name[i];
+    return cay__lease_put(k->client, k->id, names, k->im->n, err);
+}
+
+static int make_all(work *k, cay_err *err)
+{
+    CAY_TRY(write_lease(k, err));
+    CAY_FAULT("image.leased");
+    CAY_TRY(see_all(k, err));
+    CAY_TRY(cay__template_left(k->client, k->spec->tenant, &k->most, &k->used, err));
+    for (size_t i = 0; i < k->im->n; i++)
+        CAY_TRY(cay_wrap(err, need_layer(k, i, err), "layer %zu of %zu", i + 1, k->im->n));
+    return 0;
 }
 
 static int record_template(work *k, cay_template **out, cay_err *err)
@@ -378,23 +352,12 @@ int cay__image_make(cay_client *client, const cay_call *call, const cay__image_s
                     const cay__image *im, cay_template **out, cay_err *err)
 {
     CAY_AUTOFD lock = -1;
-    work *k = cay__alloc(sizeof *k);
+    CAY_AUTOFREE work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = spec, .im = im };
     cay__id_make(k->id, 't');
     name_all(k);
-    int rc = cay__layers_lock(client, false, &lock, err);
-    if (rc == 0)
-        rc = write_lease(k, err);
-    CAY_FAULT("image.leased");
-    if (rc == 0)
-        rc = see_all(k, err);
-    if (rc == 0)
-        rc = cay__template_left(client, spec->tenant, &k->most, &k->used, err);
-    for (size_t i = 0; rc == 0 && i < im->n; i++) {
-        rc = need_layer(k, i, err);
-        if (rc < 0)
-            cay_wrap(err, rc, "layer %zu of %zu", i + 1, im->n);
-    }
+    CAY_TRY(cay__layers_lock(client, false, &lock, err));
+    int rc = make_all(k, err);
     if (rc == 0)
         rc = record_template(k, out, err);
     if (rc < 0)
@@ -405,6 +368,5 @@ int cay__image_make(cay_client *client, const cay_call *call, const cay__image_s
         if (client->store->layer_used(client->db, k->name[i], &used, NULL) == 0 && !used)
             client->store->layer_job_put(client->db, "remove", k->name[i], "", NULL);
     }
-    free(k);
     return rc;
 }

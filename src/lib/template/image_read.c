@@ -51,7 +51,7 @@ static int take_blob(const json_t *d, cay__blob *out, cay_err *err)
                             "description names a digest that is not sha256: and 64 hex digits");
     if (size < 0 || (uint64_t)size > SIZE_MOST)
         return fail_invalid(err, "description has a part without a size, or one beyond 16 GiB");
-    cay__str_copy(out->digest, sizeof out->digest, digest);
+    CAY_COPY(out->digest, digest);
     out->size = (uint64_t)size;
     return 0;
 }
@@ -63,11 +63,7 @@ void cay__image_platform(char *out, size_t cap)
     if (uname(&u) == 0) {
         if (!strcmp(u.machine, "aarch64"))
             arch = "arm64";
-        else if (!strcmp(u.machine, "riscv64"))
-            arch = "riscv64";
-        else if (!strcmp(u.machine, "x86_64"))
-            arch = "amd64";
-        else
+        else if (strcmp(u.machine, "x86_64"))
             arch = u.machine;
     }
     snprintf(out, cap, "linux/%.40s", arch);
@@ -183,63 +179,50 @@ int cay__image_read(const char *text, size_t len, const char *platform, cay__ima
     return take_layers(json_object_get(o, "layers"), out, err);
 }
 
-static bool is_c_string(const json_t *s)
+static json_t *take_words(const json_t *list)
 {
-    return json_is_string(s) && strlen(json_string_value(s)) == json_string_length(s);
+    json_t *a = json_array(), *v;
+    size_t i;
+    json_array_foreach(list, i, v)
+        if (cay__json_string(v))
+            json_array_append(a, v);
+    return a;
 }
 
-static void put_words(json_t *to, const char *key, const json_t *list)
+static json_t *take_env(const json_t *list)
 {
-    json_t *a = json_array();
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (is_c_string(json_array_get(list, i)))
-            json_array_append(a, json_array_get(list, i));
-    if (json_array_size(a))
-        json_object_set(to, key, a);
-    json_decref(a);
-}
-
-static void put_env(json_t *to, const json_t *list)
-{
-    json_t *env = json_object();
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *v = json_array_get(list, i);
-        const char *s = CAY_TEXT_IF(is_c_string(v), json_string_value(v)), *eq = strchr(s, '=');
+    json_t *env = json_object(), *v;
+    size_t i;
+    json_array_foreach(list, i, v) {
+        const char *s = CAY_OR(cay__json_string(v), ""), *eq = strchr(s, '=');
         if (!eq || eq == s || memchr(s, '\n', (size_t)(eq - s)))
             continue;
-        char *key = strndup(s, (size_t)(eq - s));
+        CAY_AUTOFREE char *key = strndup(s, (size_t)(eq - s));
         if (!key)
             abort();
         json_object_set_new(env, key, json_string(eq + 1));
-        free(key);
     }
-    if (json_object_size(env))
-        json_object_set(to, "env", env);
-    json_decref(env);
+    return env;
 }
 
 /* The keys of an object, {"8080/tcp":{}}. */
-static void put_keys(json_t *to, const char *name, const json_t *from)
+static json_t *take_keys(const json_t *from)
 {
     const char *key;
     json_t *v, *a = json_array();
     json_object_foreach((json_t *)from, key, v)
         json_array_append_new(a, json_string(key));
-    if (json_array_size(a))
-        json_object_set(to, name, a);
-    json_decref(a);
+    return a;
 }
 
-static void put_labels(json_t *to, const json_t *from)
+static json_t *take_labels(const json_t *from)
 {
     const char *key;
     json_t *v, *o = json_object();
     json_object_foreach((json_t *)from, key, v)
-        if (is_c_string(v))
+        if (cay__json_string(v))
             json_object_set(o, key, v);
-    if (json_object_size(o))
-        json_object_set(to, "labels", o);
-    json_decref(o);
+    return o;
 }
 
 static void put_text(json_t *to, const char *name, const char *s)
@@ -250,23 +233,31 @@ static void put_text(json_t *to, const char *name, const char *s)
 
 static json_t *as_template(const json_t *o)
 {
+    static const struct {
+        const char *ours, *theirs;
+        json_t *(*take)(const json_t *);
+    } rows[] = { { "env", "Env", take_env },
+                 { "cmd", "Cmd", take_words },
+                 { "entrypoint", "Entrypoint", take_words },
+                 { "shell", "Shell", take_words },
+                 { "ports", "ExposedPorts", take_keys },
+                 { "volumes", "Volumes", take_keys },
+                 { "labels", "Labels", take_labels } };
     const json_t *c = json_object_get(o, "config");
     json_t *to = json_object(), *platform = json_object();
-    put_env(to, json_object_get(c, "Env"));
-    put_words(to, "cmd", json_object_get(c, "Cmd"));
-    put_words(to, "entrypoint", json_object_get(c, "Entrypoint"));
-    put_words(to, "shell", json_object_get(c, "Shell"));
-    put_keys(to, "ports", json_object_get(c, "ExposedPorts"));
-    put_keys(to, "volumes", json_object_get(c, "Volumes"));
-    put_labels(to, json_object_get(c, "Labels"));
+    CAY_EACH(row, rows) {
+        CAY_AUTOJSON *v = row->take(json_object_get(c, row->theirs));
+        if (json_array_size(v) || json_object_size(v))
+            json_object_set(to, row->ours, v);
+    }
     put_text(to, "user", cay__json_str(c, "User", NULL));
     put_text(to, "stop_signal", cay__json_str(c, "StopSignal", NULL));
     const char *dir = cay__json_str(c, "WorkingDir", "");
     if (*dir == '/')
         put_text(to, "workdir", dir);
-    put_text(platform, "os", cay__json_str(o, "os", NULL));
-    put_text(platform, "architecture", cay__json_str(o, "architecture", NULL));
-    put_text(platform, "variant", cay__json_str(o, "variant", NULL));
+    static const char *const words[] = { "os", "architecture", "variant" };
+    CAY_EACH(word, words)
+        put_text(platform, *word, cay__json_str(o, *word, NULL));
     json_object_set_new(to, "platform", platform);
     put_text(to, "created", cay__json_str(o, "created", NULL));
     put_text(to, "author", cay__json_str(o, "author", NULL));
@@ -286,20 +277,16 @@ int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err
         return fail_invalid(err, "config names another number of layers than its manifest");
     for (size_t i = 0; i < im->n; i++) {
         const json_t *d = json_array_get(ids, i);
-        if (!is_c_string(d) || !cay__digest_ok(json_string_value(d)))
+        if (!cay__digest_ok(cay__json_string(d)))
             return fail_invalid(err, "config has a diff_id that is not sha256: and 64 hex digits");
-        cay__str_copy(im->diff_id[i], sizeof im->diff_id[i], json_string_value(d));
+        CAY_COPY(im->diff_id[i], json_string_value(d));
     }
     CAY_AUTOJSON *made = as_template(o);
-    char *said = cay__json_text(made, 256 << 10);
+    CAY_AUTOFREE char *said = cay__json_text(made, 256 << 10);
     if (!said)
         return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "the image's config is too long");
-    int rc = cay_template_config_check(said, err);
-    if (rc < 0) {
-        free(said);
-        return rc;
-    }
+    CAY_TRY(cay_template_config_check(said, err));
     free(im->text);
-    im->text = said;
+    im->text = CAY_STEAL(said);
     return 0;
 }

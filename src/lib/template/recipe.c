@@ -21,15 +21,7 @@ cay__step *cay__recipe_step(cay__recipe *r, cay__step_kind kind, unsigned line)
 {
     if (r->nsteps >= CAY__RECIPE_STEPS)
         return NULL;
-    if (r->nsteps == r->cap) {
-        if (r->cap)
-            r->cap = 2 * r->cap;
-        else
-            r->cap = 32;
-        r->steps = realloc(r->steps, r->cap * sizeof *r->steps);
-        if (!r->steps)
-            abort();
-    }
+    CAY_GROW(r->steps, r->nsteps);
     cay__step *s = &r->steps[r->nsteps++];
     *s = (cay__step){ .kind = kind, .line = line, .text = "" };
     if (r->nstages)

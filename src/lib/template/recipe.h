@@ -81,7 +81,7 @@ typedef struct cay__recipe {
     cay__stage *stages;
     size_t nstages;
     cay__step *steps;
-    size_t nsteps, cap;
+    size_t nsteps;
     cay__step *globals; /* ARG before the first FROM */
     size_t nglobals;
     char escape; /* '\\' or '`' */

@@ -45,7 +45,7 @@ typedef struct trip {
 static bool is_loopback(const char *host)
 {
     char url[320];
-    snprintf(url, sizeof url, "http://%s/", host);
+    CAY_FORMAT(url, "http://%s/", host);
     return cay__http_is_loopback(url);
 }
 
@@ -279,7 +279,7 @@ static int get_token(cay__reg *r, const cay_call *call, const cay__challenge *c,
     bool own;
     trip t = { .r = r, .fn = on_body_data, .arg = &body };
     CAY_TRY(check_url(&t, c->realm, &own, err));
-    snprintf(scope, sizeof scope, "repository:%s:pull", r->name.path);
+    CAY_FORMAT(scope, "repository:%s:pull", r->name.path);
     cay__buf_str(&url, c->realm);
     if (*c->service)
         put_query(&url, "service", c->service);
@@ -342,7 +342,7 @@ static int fetch_path(cay__reg *r, const cay_call *call, const char *path, const
     char url[4096], next[4096];
     bool own = true, asked = false;
     t->r = r;
-    if (!cay__str_join(url, sizeof url, r->base, path, NULL))
+    if (!CAY_JOIN(url, r->base, path))
         return cay_fail(err, CAY_ETOOBIG, "the name is too long");
     for (int hop = 0; hop <= HOPS;) {
         CAY_TRY(check_url(t, url, &own, err));
@@ -356,7 +356,7 @@ static int fetch_path(cay__reg *r, const cay_call *call, const char *path, const
             return 0;
         if (!resolve_location(url, t->location, next, sizeof next))
             break;
-        cay__str_copy(url, sizeof url, next);
+        CAY_COPY(url, next);
         hop++;
     }
     return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer",
@@ -386,7 +386,7 @@ int cay__reg_manifest(cay__reg *r, const cay_call *call, const char *what, cay__
 {
     char path[600], hex[CAY__SHA256_HEX];
     trip t = { .fn = on_body_data, .arg = out };
-    snprintf(path, sizeof path, "/v2/%s/manifests/%s", r->name.path, what);
+    CAY_FORMAT(path, "/v2/%s/manifests/%s", r->name.path, what);
     CAY_TRY(fetch_path(r, call, path, ACCEPT, CAY__IMAGE_DOC_MAX, &t, err));
     if (t.status != 200)
         return fail_status(r, &t, what, err);
@@ -405,8 +405,8 @@ int cay__reg_blob(cay__reg *r, const cay_call *call, const char *digest, uint64_
 {
     char path[600], range[64];
     trip t = { .fn = fn, .arg = arg, .whole = whole };
-    snprintf(path, sizeof path, "/v2/%s/blobs/%s", r->name.path, digest);
-    snprintf(range, sizeof range, "Range: bytes=%llu-", (unsigned long long)from);
+    CAY_FORMAT(path, "/v2/%s/blobs/%s", r->name.path, digest);
+    CAY_FORMAT(range, "Range: bytes=%llu-", (unsigned long long)from);
     CAY_TRY(fetch_path(r, call, path, CAY_IF(from, range), max, &t, err));
     if (t.want)
         return 0;
@@ -418,15 +418,14 @@ int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tnam
 {
     cay__reg *r = cay__alloc(sizeof *r);
     *r = (cay__reg){ .conf = conf, .op = op, .name = *name, .trusted = trusted };
-    cay__str_copy(r->host, sizeof r->host,
-                  strcmp(name->host, "docker.io") ? name->host : "registry-1.docker.io");
+    CAY_COPY(r->host, strcmp(name->host, "docker.io") ? name->host : "registry-1.docker.io");
     r->plain = is_loopback(r->host);
     CAY_EACH_OF(registrie, conf->registries, conf->nregistries)
         if (!strcmp(registrie->host, r->host)) {
             r->plain = registrie->plain;
             r->lan = registrie->lan;
         }
-    snprintf(r->base, sizeof r->base, "%s://%s", r->plain ? "http" : "https", r->host);
+    CAY_FORMAT(r->base, "%s://%s", r->plain ? "http" : "https", r->host);
     r->login = CAY_IF(login, cay__strdup(login));
     int rc = cay__http_open(&r->http, err);
     if (rc < 0)

@@ -77,12 +77,10 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
                 break;
             at += used;
             if (!strcasecmp(word, "realm"))
-                cay__str_copy(now.realm, sizeof now.realm, text);
-            else if (!strcasecmp(word, "service") &&
-                     !cay__str_copy(now.service, sizeof now.service, text))
+                CAY_COPY(now.realm, text);
+            else if (!strcasecmp(word, "service") && !CAY_COPY(now.service, text))
                 now.service[0] = 0;
-            else if (!strcasecmp(word, "scope") &&
-                     !cay__str_copy(now.scope, sizeof now.scope, text))
+            else if (!strcasecmp(word, "scope") && !CAY_COPY(now.scope, text))
                 now.scope[0] = 0;
         } else { /* a new one begins */
             if (now.kind > best.kind)

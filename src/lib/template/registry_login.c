@@ -21,7 +21,7 @@ static int key_of(const char *tenant, const char *host, char out[KEY], cay_err *
     cay__tname n;
     tenant = CAY_OR(tenant, CAY_TENANT_DEFAULT);
     CAY_TRY(cay__tenant_check(tenant, err));
-    if (!host || strchr(host, '/') || !cay__str_join(ref, sizeof ref, host, "/x", NULL) ||
+    if (!host || strchr(host, '/') || !CAY_JOIN(ref, host, "/x") ||
         cay__tname_parse(ref, &n, NULL) < 0 || !n.named_host)
         return cay_fail_why(err, CAY_EINVAL, "registry_host",
                             "\"%.60s\" is no registry: HOST or HOST:PORT as images name it, such "
@@ -29,7 +29,7 @@ static int key_of(const char *tenant, const char *host, char out[KEY], cay_err *
                             CAY_OR(host, ""));
     CAY_EACH(it, same)
         if (!strcmp(n.host, *it))
-            cay__str_copy(n.host, sizeof n.host, "docker.io");
+            CAY_COPY(n.host, "docker.io");
     cay__str_join(out, KEY, tenant, "/", n.host, NULL);
     return 0;
 }
@@ -58,7 +58,7 @@ static int has_room(cay_client *client, const char *key, cay_err *err)
 {
     char prefix[KEY];
     others o = { .key = key };
-    cay__str_copy(prefix, sizeof prefix, key);
+    CAY_COPY(prefix, key);
     prefix[strcspn(prefix, "/") + 1] = 0;
     CAY_TRY(client->store->note_list(client->db, SPACE, prefix, on_other, &o, err));
     if (o.n < MOST)
@@ -84,12 +84,10 @@ int cay_registry_login(cay_client *client, const char *tenant, const char *host,
             err, CAY_EINVAL, "registry_auth",
             "a log-in has a user without ':' and a password, each one line of 1 to 2000 bytes");
     CAY_TRY(has_room(client, key, err));
-    cay__str_join(login, sizeof login, user, ":", password, NULL);
+    CAY_JOIN(login, user, ":", password);
     int rc = cay__vault_put(client, SPACE, key, login, strlen(login), err);
     explicit_bzero(login, sizeof login);
-    if (rc < 0)
-        return cay_wrap(err, rc, "log-in at %.100s", host);
-    return 0;
+    return cay_wrap(err, rc, "log-in at %.100s", host);
 }
 
 static int on_ignored_note(const char *value, void *arg)
@@ -152,7 +150,7 @@ int cay_registry_logins(cay_client *client, const char *tenant,
                                 err);
     if (tenant) {
         CAY_TRY(cay__tenant_check(tenant, err));
-        cay__str_join(prefix, sizeof prefix, tenant, "/", NULL);
+        CAY_JOIN(prefix, tenant, "/");
     }
     return client->store->note_list(client->db, SPACE, prefix, on_note, &l, err);
 }
@@ -180,6 +178,6 @@ static int on_forget_note(const char *key, const char *value, void *arg)
 void cay__reg_logins_forget(cay_client *client, const char *tenant)
 {
     char prefix[CAY_TENANT_MAX + 2];
-    if (cay__str_join(prefix, sizeof prefix, tenant, "/", NULL))
+    if (CAY_JOIN(prefix, tenant, "/"))
         client->store->note_list(client->db, SPACE, prefix, on_forget_note, client, NULL);
 }

@@ -19,14 +19,6 @@ bool cay__setting_value_ok(const char *s)
     return n <= VALUE_LEN;
 }
 
-const char *cay__setting_text(const json_t *j)
-{
-    const char *s = json_string_value(j);
-    if (s && strlen(s) == json_string_length(j))
-        return s;
-    return NULL;
-}
-
 static const char *value_of(const cay_pair *p, const char *name)
 {
     for (; p && p->key; p++)
@@ -122,11 +114,7 @@ static int put_word(const render *r, const char *word)
 {
     char name[CAY__SETTING_NAME + 1];
     const char *dot = strchr(word, '.');
-    size_t n;
-    if (dot)
-        n = (size_t)(dot - word);
-    else
-        n = strlen(word);
+    size_t n = strcspn(word, ".");
     if (!strcmp(word, "random")) {
         cay__buf_str(r->out, r->random);
         return 0;
@@ -143,7 +131,7 @@ static int put_word(const render *r, const char *word)
         cay__buf_str(r->out, value);
         return 0;
     }
-    const char *text = cay__setting_text(json_object_get(
+    const char *text = cay__json_string(json_object_get(
         choices ? json_object_get(choices, value) : json_object_get(s, "texts"), dot + 1));
     if (!text)
         return fail_unknown(r, word);
@@ -251,7 +239,7 @@ int cay__settings_write(const cay__spec *spec, const cay_provider_ops *ops, cons
     CAY_TRY(cay__json_object("record: image", spec->template_config, &config, err));
     char user[128];
     const char *said = cay__json_str(config, "user", "");
-    cay__str_join(user, sizeof user, said, NULL);
+    CAY_JOIN(user, said);
     user[strcspn(user, ":")] = 0;
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
     int rc = 0;

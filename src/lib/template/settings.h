@@ -32,4 +32,3 @@ int cay__settings_write(const cay__spec *spec, const cay_provider_ops *ops, cons
                         void *box, const cay_call *call, cay_err *err);
 
 bool cay__setting_value_ok(const char *s);
-const char *cay__setting_text(const json_t *j); /* NULL: it is none, or has a NUL inside */

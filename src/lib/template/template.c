@@ -23,14 +23,8 @@ typedef struct full {
 static const char *const *parse_strings(cay__arena *mem, const char *text, size_t *n)
 {
     CAY_AUTOJSON *list = NULL;
-    size_t some = cay__json_any("", text, &list, NULL) == 0 ? json_array_size(list) : 0, k = 0;
-    const char **out = cay__arena_take(mem, (some + 1) * sizeof *out);
-    for (size_t i = 0; i < some; i++)
-        if (json_is_string(json_array_get(list, i)))
-            out[k++] = cay__arena_str(mem, json_string_value(json_array_get(list, i)));
-    if (n)
-        *n = k;
-    return out;
+    cay__json_any("", text, &list, NULL);
+    return cay__json_strings(mem, list, n);
 }
 
 cay_template *cay__template_blank(cay__arena **mem)
@@ -260,8 +254,7 @@ static bool pairs_ok(const json_t *j)
     if (!json_is_object(j))
         return false;
     json_object_foreach((json_t *)j, key, v)
-        if (!*key || strpbrk(key, "=\n") || !json_is_string(v) ||
-            strlen(json_string_value(v)) != json_string_length(v))
+        if (!*key || strpbrk(key, "=\n") || !cay__json_string(v))
             return false;
     return true;
 }
@@ -271,8 +264,7 @@ static bool words_ok(const json_t *j)
     if (!json_is_array(j))
         return false;
     for (size_t i = 0; i < json_array_size(j); i++) {
-        const json_t *v = json_array_get(j, i);
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+        if (!cay__json_string(json_array_get(j, i)))
             return false;
     }
     return true;
@@ -280,8 +272,8 @@ static bool words_ok(const json_t *j)
 
 static bool text_ok(const json_t *j)
 {
-    return json_is_string(j) && strlen(json_string_value(j)) == json_string_length(j) &&
-           !strchr(json_string_value(j), '\n');
+    const char *s = cay__json_string(j);
+    return s && !strchr(s, '\n');
 }
 
 static bool path_ok(const json_t *j)
@@ -392,10 +384,7 @@ static int layers_there(const cay_client *client, const char *layers, cay_err *e
     cay__stack s;
     CAY_TRY(cay__stack_read(layers, &s, err));
     CAY_EACH_OF(it, s.name, s.n) {
-        char path[64];
-        struct stat st;
-        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", *it, NULL);
-        if (fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (!cay__layer_there(client, *it))
             return cay_fail_why(err, CAY_EBUSY, "layers_gone",
                                 "layer %s was removed meanwhile; try again", *it);
     }
@@ -473,9 +462,9 @@ int cay_template_publish(cay_client *client, const cay_call *call, const cay_tem
         rc = cay__json_object("record: spec", snap->row.spec, &behind, err);
     cay__id_make(id, 't');
     if (ours)
-        cay__str_join(source, sizeof source, "sandbox:", snap->row.sandbox, NULL);
+        CAY_JOIN(source, "sandbox:", snap->row.sandbox);
     else
-        cay__str_join(source, sizeof source, "snapshot:", snap->row.id, NULL);
+        CAY_JOIN(source, "snapshot:", snap->row.id);
     cay_template_row row = { .size = sizeof row,
                              .id = id,
                              .tenant = CAY_OR(spec.tenant, snap->row.tenant),
@@ -491,7 +480,5 @@ int cay_template_publish(cay_client *client, const cay_call *call, const cay_tem
         rc = cay__template_record(client, call, &row, spec.names, out, err);
     if (ours)
         client->store->snap_remove(client->db, snap->row.id, NULL);
-    if (rc < 0)
-        return cay_wrap(err, rc, "template");
-    return 0;
+    return cay_wrap(err, rc, "template");
 }

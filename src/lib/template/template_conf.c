@@ -120,9 +120,9 @@ int cay__tconf_read(const cay_client *client, cay__tconf *out, cay_err *err)
         rc = read_file(AT_FDCWD, "/etc/cay/" NAME, out, err);
     bool fits;
     if (config && *config == '/')
-        fits = cay__str_join(path, sizeof path, config, "/cay/" NAME, NULL);
+        fits = CAY_JOIN(path, config, "/cay/" NAME);
     else
-        fits = home && cay__str_join(path, sizeof path, home, "/.config/cay/" NAME, NULL);
+        fits = home && CAY_JOIN(path, home, "/.config/cay/" NAME);
     if (rc == 0 && geteuid() != 0 && fits)
         rc = read_file(AT_FDCWD, path, out, err);
     if (rc < 0)

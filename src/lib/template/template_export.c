@@ -11,7 +11,6 @@
 #include <base/sha256.h>
 #include <base/fault.h>
 #include <base/json.h>
-#include <lib/snapshot/layer.h>
 #include <proto/record.h>
 
 typedef struct work {
@@ -42,7 +41,7 @@ static int put_head(work *k, const char *name, char type, uint64_t size, cay_err
 {
     cay__buf head = CAY__BUF(65536);
     cay__member m = { .type = type, .mode = type == '5' ? 0755 : 0644, .size = size };
-    cay__str_copy(m.name, sizeof m.name, name);
+    CAY_COPY(m.name, name);
     cay__tar_head(&head, &m);
     return put_buf(k, &head, err);
 }
@@ -62,11 +61,6 @@ static int put_text(work *k, const char *name, const char *text, cay_err *err)
     return put_pad(k, n, err);
 }
 
-static void blob_name(const cay__blob *b, char out[100])
-{
-    snprintf(out, 100, "blobs/sha256/%.64s", b->digest + 7);
-}
-
 static int put_document(work *k, const json_t *j, cay__blob *out, cay_err *err)
 {
     char name[100], hex[CAY__SHA256_HEX];
@@ -75,9 +69,9 @@ static int put_document(work *k, const json_t *j, cay__blob *out, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "image_invalid",
                             "what the template says is too long for an image");
     cay__sha256_hex(text, strlen(text), hex);
-    cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
+    CAY_JOIN(out->digest, "sha256:", hex);
     out->size = strlen(text);
-    blob_name(out, name);
+    cay__blob_path(out->digest, name);
     return put_text(k, name, text, err);
 }
 
@@ -98,58 +92,29 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
 
 static int pack_layer(work *k, bool raw, int fd, cay_err *err)
 {
-    char base[CAY_LAYER_NAME], words[CAY__IMAGE_LAYERS + 2][CAY_LAYER_NAME + 8];
-    const char *args[CAY__IMAGE_LAYERS + 6] = { "format=oci" };
-    size_t n = 1;
-    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
-    cay__layer_done done = { 0 };
+    char base[CAY_LAYER_NAME];
+    CAY__AUTOWORDS w = { 0 };
+    cay__layer_word(&w, "format=oci", "");
     CAY_TRY(cay__layer_template(k->client->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
-    for (size_t i = 0; i <= k->at + 1; i++) {
-        const char *key = "a=", *layer = base;
-        if (i > k->at)
-            key = "top=";
-        if (i)
-            layer = k->t->layers[i - 1];
-        cay__str_join(words[i], sizeof words[i], key, layer, NULL);
-        args[n++] = words[i];
-    }
+    cay__layer_word_stack(&w, "a=", base, k->t->layers, k->at);
+    cay__layer_word(&w, "top=", k->t->layers[k->at]);
     if (raw)
-        args[n++] = "raw=1";
+        cay__layer_word(&w, "raw=1", "");
     cay__layer_ask ask = { .program = "cay-pack",
                            .verb = "pack",
-                           .args = args,
-                           .nargs = n,
+                           .args = w.v,
+                           .nargs = w.n,
                            .fds = &fd,
                            .nfds = 1,
                            .fn = on_record,
                            .arg = k };
-    CAY_TRY(cay__layer_run(&at, k->call, &ask, &done, err));
-    cay__layer_done_clear(&done);
-    return 0;
-}
-
-/* Its bytes are known whole before any of them leaves. */
-static int digest_blob(int fd, cay__blob *out, cay_err *err)
-{
-    char buf[65536], hex[CAY__SHA256_HEX];
-    cay__sha256 s;
-    cay__sha256_begin(&s);
-    out->size = 0;
-    for (ssize_t n; (n = pread(fd, buf, sizeof buf, (off_t)out->size)) != 0;
-         out->size += (uint64_t)n) {
-        if (n < 0)
-            return cay_fail_sys(err, "read the layer");
-        cay__sha256_add(&s, buf, (size_t)n);
-    }
-    cay__sha256_end(&s, hex);
-    cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
-    return 0;
+    return cay__layer_run(&k->client->layers, k->call, &ask, NULL, err);
 }
 
 static int write_blob(work *k, int fd, const cay__blob *b, cay_err *err)
 {
     char buf[65536], name[100];
-    blob_name(b, name);
+    cay__blob_path(b->digest, name);
     CAY_TRY(put_head(k, name, '0', b->size, err));
     for (uint64_t at = 0; at < b->size;) {
         ssize_t n = pread(fd, buf, sizeof buf, (off_t)at);
@@ -164,9 +129,8 @@ static int write_blob(work *k, int fd, const cay__blob *b, cay_err *err)
 static int export_layer(work *k, cay_err *err)
 {
     cay__blob *b = &k->layers[k->at];
-    CAY_AUTOFD fd = openat(k->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return cay_fail_sys(err, "a file for the layer in %s", k->client->home);
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(cay__temp_file(k->client, "the layer", &fd, err));
     CAY_TRY(cay__call_check(k->call, "export", err));
     int rc = pack_layer(k, true, fd, err);
     if (rc == CAY_ENOTSUP) {
@@ -175,7 +139,8 @@ static int export_layer(work *k, cay_err *err)
         rc = pack_layer(k, false, fd, err);
     }
     CAY_TRY(rc);
-    CAY_TRY(digest_blob(fd, b, err));
+    /* Its bytes are known whole before any of them leaves. */
+    CAY_TRY(cay__blob_digest(fd, 0, UINT64_MAX, b, "the layer", err));
     CAY_EACH_OF(layer, k->layers, k->at)
         if (!strcmp(layer->digest, b->digest))
             return 0; /* it is there already */
@@ -241,10 +206,8 @@ static json_t *config_of(const work *k, const json_t *c)
         json_object_set_new(o, "os", json_string("linux"));
     if (!json_object_get(o, "architecture"))
         json_object_set_new(o, "architecture", json_string(strchr(mine, '/') + 1));
-    if (json_object_get(c, "created"))
-        json_object_set(o, "created", json_object_get(c, "created"));
-    if (json_object_get(c, "author"))
-        json_object_set(o, "author", json_object_get(c, "author"));
+    json_object_set(o, "created", json_object_get(c, "created")); /* NULL: left out */
+    json_object_set(o, "author", json_object_get(c, "author"));
     json_object_set_new(o, "config", in);
     json_object_set_new(o, "rootfs", json_pack("{s:s,s:o}", "type", "layers", "diff_ids", ids));
     return o;
@@ -304,9 +267,7 @@ static int write_image(work *k, cay_err *err)
     CAY_TRY(put_head(k, "blobs/", '5', 0, err));
     CAY_TRY(put_head(k, "blobs/sha256/", '5', 0, err));
     for (k->at = 0; k->at < k->t->nlayers; k->at++) {
-        int rc = export_layer(k, err);
-        if (rc < 0)
-            return cay_wrap(err, rc, "layer %zu of %zu", k->at + 1, k->t->nlayers);
+        CAY_TRY(cay_wrap(err, export_layer(k, err), "layer %zu of %zu", k->at + 1, k->t->nlayers));
     }
     CAY_TRY(write_documents(k, err));
     return write_bytes(k, end, sizeof end, err);
@@ -316,13 +277,10 @@ static int write_image(work *k, cay_err *err)
 static int to_path(work *k, cay_err *err)
 {
     const char *path = k->spec->path, *slash = strrchr(path, '/'), *name = path;
-    CAY_AUTOFREE char *top = NULL;
-    if (!slash)
-        top = cay__strdup(".");
-    else {
+    CAY_AUTOFREE char *top = CAY_IF(!slash, cay__strdup("."));
+    if (slash) {
         name = slash + 1;
-        top =
-            strndup(path, CAY_MAX((size_t)(slash - path), (size_t)1)); /* "/", or what is before */
+        top = strndup(path, CAY_MAX((size_t)(slash - path), (size_t)1)); /* or "/" */
     }
     if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%.200s: name a file", path);
@@ -347,15 +305,8 @@ int cay_template_export(cay_client *client, const cay_call *call, const cay_temp
     if (client->remote)
         return cay__remote_template_export(client->remote, call, &spec, err);
     CAY_TRY(cay_template_find(client, call, spec.tenant, spec.ref, &t, err));
-    work *k = cay__alloc(sizeof *k);
+    CAY_AUTOFREE work *k = cay__alloc(sizeof *k);
     *k = (work){ .client = client, .call = call, .spec = &spec, .t = t, .fd = spec.fd };
-    int rc;
-    if (spec.path)
-        rc = to_path(k, err);
-    else
-        rc = write_image(k, err);
-    free(k);
-    if (rc < 0)
-        return cay_wrap(err, rc, "export %.100s", spec.ref);
-    return 0;
+    return cay_wrap(err, spec.path ? to_path(k, err) : write_image(k, err), "export %.100s",
+                    spec.ref);
 }

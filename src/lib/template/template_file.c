@@ -25,16 +25,15 @@ void cay__tfile_at(cay__tfile *f, const char *fmt, ...)
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
     cay__buf_safe(&safe, raw, strlen(raw), false);
-    snprintf(f->at, sizeof f->at, "%s", CAY_OR(safe.data, ""));
+    CAY_FORMAT(f->at, "%s", CAY_OR(safe.data, ""));
 }
 
 const char *cay__tfile_text(const cay__tfile *f, const json_t *j)
 {
-    if (!json_is_string(j) || strlen(json_string_value(j)) != json_string_length(j)) {
-        cay__tfile_bad(f, "it is a text");
-        return NULL;
-    }
-    return cay__arena_str(&f->r->mem, json_string_value(j));
+    if (cay__json_string(j))
+        return cay__arena_str(&f->r->mem, json_string_value(j));
+    cay__tfile_bad(f, "it is a text");
+    return NULL;
 }
 
 int cay__tfile_step(cay__tfile *f, cay__step_kind kind, cay__step **out)
@@ -57,6 +56,17 @@ void cay__tfile_tell(cay__tfile *f, cay__step *s)
             cay__buf_str(&b, " …");
     }
     s->text = cay__arena_str(&f->r->mem, b.data);
+}
+
+int cay__tfile_words(cay__tfile *f, cay__step_kind kind, const cay__words *w, bool literal,
+                     cay__step **out)
+{
+    CAY_TRY(cay__tfile_step(f, kind, out));
+    (*out)->words = w->w;
+    (*out)->nwords = w->n;
+    (*out)->literal = literal;
+    cay__tfile_tell(f, *out);
+    return 0;
 }
 
 int cay__tfile_list(const cay__tfile *f, const json_t *j, cay__words *out)
@@ -107,12 +117,13 @@ int cay__tfile_pairs(cay__tfile *f, const json_t *j, cay__step_kind kind)
         if (!(w[n++] = cay__tfile_text(f, v)))
             return CAY_EINVAL;
     }
-    CAY_TRY(cay__tfile_step(f, kind, &s));
-    s->words = w;
-    s->nwords = n;
-    s->literal = kind == CAY__STEP_LABEL;
-    cay__tfile_tell(f, s);
-    return 0;
+    return cay__tfile_words(f, kind, &(cay__words){ w, n }, kind == CAY__STEP_LABEL, &s);
+}
+
+/* Where the recipe keeps the field at hand. */
+static const char **field_text(cay__tfile *f)
+{
+    return (const char **)(void *)((char *)f->r + f->field->at);
 }
 
 static int on_labels(cay__tfile *f, const json_t *j)
@@ -138,7 +149,7 @@ static int on_ports(cay__tfile *f, const json_t *j)
         char num[32];
         unsigned a, b;
         bool udp;
-        snprintf(num, sizeof num, "%lld", (long long)json_integer_value(e));
+        CAY_FORMAT(num, "%lld", (long long)json_integer_value(e));
         const char *t;
         if (json_is_integer(e))
             t = cay__arena_str(&f->r->mem, num);
@@ -153,12 +164,7 @@ static int on_ports(cay__tfile *f, const json_t *j)
     }
     if (!w.n)
         return 0;
-    CAY_TRY(cay__tfile_step(f, CAY__STEP_EXPOSE, &s));
-    s->words = w.w;
-    s->nwords = w.n;
-    s->literal = true;
-    cay__tfile_tell(f, s);
-    return 0;
+    return cay__tfile_words(f, CAY__STEP_EXPOSE, &w, true, &s);
 }
 
 static int argv_step(cay__tfile *f, const json_t *j, cay__step_kind kind)
@@ -166,12 +172,8 @@ static int argv_step(cay__tfile *f, const json_t *j, cay__step_kind kind)
     cay__step *s;
     cay__words w;
     CAY_TRY(cay__tfile_list(f, j, &w));
-    CAY_TRY(cay__tfile_step(f, kind, &s));
-    s->words = w.w;
-    s->nwords = w.n;
+    CAY_TRY(cay__tfile_words(f, kind, &w, true, &s));
     s->exec = json_is_array(j);
-    s->literal = true;
-    cay__tfile_tell(f, s);
     return 0;
 }
 static int on_cmd(cay__tfile *f, const json_t *j)
@@ -184,73 +186,35 @@ static int on_entrypoint(cay__tfile *f, const json_t *j)
 }
 
 /* Kept as they are: the template's config has them, and who uses it judges them. */
-static int keep_json(cay__tfile *f, const json_t *j, const char **to, bool ok, const char *form)
+static int keep_json(cay__tfile *f, const json_t *j, bool ok)
 {
     if (!ok)
-        return cay__tfile_bad(f, "it is %s", form);
+        return cay__tfile_bad(f, "it is %s", f->field->form);
     CAY_AUTOFREE char *t = cay__json_text(j, CAY__RECIPE_BYTES);
-    *to = cay__arena_str(&f->r->mem, t);
+    *field_text(f) = cay__arena_str(&f->r->mem, t);
     return 0;
+}
+static int keep_object(cay__tfile *f, const json_t *j)
+{
+    return keep_json(f, j, json_is_object(j));
+}
+static int keep_list(cay__tfile *f, const json_t *j)
+{
+    cay__words w;
+    CAY_TRY(cay__tfile_list(f, j, &w));
+    return keep_json(f, j, json_is_array(j));
 }
 static int on_services(cay__tfile *f, const json_t *j)
 {
-    return keep_json(f, j, &f->r->services, json_is_array(j) || json_is_object(j),
-                     "services by name, or a list of them");
+    return keep_json(f, j, json_is_array(j) || json_is_object(j));
 }
-static int on_settings(cay__tfile *f, const json_t *j)
+static int keep_text(cay__tfile *f, const json_t *j)
 {
-    return keep_json(f, j, &f->r->settings, json_is_object(j), "settings by name");
-}
-static int on_setting_files(cay__tfile *f, const json_t *j)
-{
-    return keep_json(f, j, &f->r->setting_files, json_is_object(j), "files by path");
-}
-static int on_interpreter(cay__tfile *f, const json_t *j)
-{
-    cay__words w;
-    CAY_TRY(cay__tfile_list(f, j, &w));
-    return keep_json(f, j, &f->r->interpreter, json_is_array(j), "a list of languages");
-}
-static int on_limits(cay__tfile *f, const json_t *j)
-{
-    return keep_json(f, j, &f->r->limits, json_is_object(j), "an object");
-}
-static int on_aliases(cay__tfile *f, const json_t *j)
-{
-    cay__words w;
-    CAY_TRY(cay__tfile_list(f, j, &w));
-    return keep_json(f, j, &f->r->aliases, json_is_array(j), "a list of names");
-}
-static int on_net(cay__tfile *f, const json_t *j)
-{
-    cay__words w;
-    CAY_TRY(cay__tfile_list(f, j, &w));
-    return keep_json(f, j, &f->r->net, json_is_array(j),
-                     "a list of rules and presets, as --net takes them");
-}
-
-static int text_field(cay__tfile *f, const json_t *j, const char **to)
-{
+    const char **to = field_text(f);
     *to = cay__tfile_text(f, j);
-    if (!*to)
-        return CAY_EINVAL;
-    return 0;
-}
-static int on_name(cay__tfile *f, const json_t *j)
-{
-    return text_field(f, j, &f->r->name);
-}
-static int on_start(cay__tfile *f, const json_t *j)
-{
-    return text_field(f, j, &f->r->start);
-}
-static int on_ready(cay__tfile *f, const json_t *j)
-{
-    return text_field(f, j, &f->r->ready);
-}
-static int on_user(cay__tfile *f, const json_t *j)
-{
-    return text_field(f, j, &f->r->user);
+    if (*to)
+        return 0;
+    return CAY_EINVAL;
 }
 static int on_sudo(cay__tfile *f, const json_t *j)
 {
@@ -261,7 +225,11 @@ static int on_sudo(cay__tfile *f, const json_t *j)
 }
 static int on_from(cay__tfile *f, const json_t *j)
 {
-    return text_field(f, j, &f->r->stages[0].from);
+    const char *from = cay__tfile_text(f, j);
+    if (!from)
+        return CAY_EINVAL;
+    f->r->stages[0].from = from;
+    return 0;
 }
 static int on_version(cay__tfile *f, const json_t *j)
 {
@@ -276,34 +244,35 @@ static int on_comment(cay__tfile *f, const json_t *j)
     return CAY_EINVAL;
 }
 
+#define AT(field) offsetof(cay__recipe, field)
 /* In the order in which they take effect, whatever the file's. */
 static const cay__tfield fields[] = {
     { "version", on_version },
     { "description", on_comment },
     { "$schema", on_comment },
     { "from", on_from },
-    { "name", on_name },
-    { "aliases", on_aliases },
-    { "net", on_net },
+    { "name", keep_text, AT(name) },
+    { "aliases", keep_list, AT(aliases), "a list of names" },
+    { "net", keep_list, AT(net), "a list of rules and presets, as --net takes them" },
     { "env", cay__tfile_env },
     { "workdir", on_workdir },
     { "packages", cay__tfile_packages },
     { "files", cay__tfile_files },
     { "run", cay__tfile_run },
     { "steps", cay__tfile_steps },
-    { "user", on_user },
+    { "user", keep_text, AT(user) },
     { "labels", on_labels },
     { "ports", on_ports },
     { "cmd", on_cmd },
     { "entrypoint", on_entrypoint },
-    { "services", on_services },
-    { "start", on_start },
-    { "ready", on_ready },
-    { "limits", on_limits },
+    { "services", on_services, AT(services), "services by name, or a list of them" },
+    { "start", keep_text, AT(start) },
+    { "ready", keep_text, AT(ready) },
+    { "limits", keep_object, AT(limits), "an object" },
     { "sudo", on_sudo },
-    { "settings", on_settings },
-    { "setting_files", on_setting_files },
-    { "interpreter", on_interpreter },
+    { "settings", keep_object, AT(settings), "settings by name" },
+    { "setting_files", keep_object, AT(setting_files), "files by path" },
+    { "interpreter", keep_list, AT(interpreter), "a list of languages" },
 };
 
 static int read_fields(cay__tfile *f, const json_t *top)
@@ -321,6 +290,7 @@ static int read_fields(cay__tfile *f, const json_t *top)
     CAY_EACH(field, fields)
         if ((v = json_object_get(top, field->name))) {
             cay__tfile_at(f, "%s", field->name);
+            f->field = field;
             CAY_TRY(field->on(f, v));
         }
     cay__tfile_at(f, "from");
@@ -346,7 +316,7 @@ int cay__recipe_read(cay__recipe *r, const char *what, const char *text, size_t 
         rc = cay_fail(err, CAY_EINVAL, "%.60s: there is a NUL byte in it", what);
     if (rc < 0) {
         if (err)
-            snprintf(err->reason, sizeof err->reason, "template_file_invalid");
+            CAY_FORMAT(err->reason, "template_file_invalid");
         return rc;
     }
     r->stages = cay__alloc(sizeof *r->stages);

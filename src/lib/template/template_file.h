@@ -7,6 +7,7 @@
 
 typedef struct cay__tfile {
     cay__recipe *r;
+    const struct cay__tfield *field; /* at hand */
     const char *what;
     char at[160]; /* which field, for errors */
     unsigned no;  /* of the step, from 1 */
@@ -16,6 +17,8 @@ typedef struct cay__tfile {
 typedef struct cay__tfield {
     const char *name;
     int (*on)(cay__tfile *, const json_t *);
+    size_t at;        /* of a text that the recipe keeps */
+    const char *form; /* what it has to be */
 } cay__tfield;
 
 int cay__tfile_bad(const cay__tfile *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -25,6 +28,9 @@ const char *cay__tfile_text(const cay__tfile *f, const json_t *j);
 /* A list of texts, or one text. */
 int cay__tfile_list(const cay__tfile *f, const json_t *j, cay__words *out);
 int cay__tfile_step(cay__tfile *f, cay__step_kind kind, cay__step **out);
+/* One with these words, and its line for people. */
+int cay__tfile_words(cay__tfile *f, cay__step_kind kind, const cay__words *w, bool literal,
+                     cay__step **out);
 /* Gives the step its line for people. */
 void cay__tfile_tell(cay__tfile *f, cay__step *s);
 int cay__tfile_pairs(cay__tfile *f, const json_t *j, cay__step_kind kind);

@@ -39,15 +39,11 @@ static int on_command(cay__tfile *f, const json_t *j)
     CAY_TRY(cay__tfile_list(f, cmd, &w));
     if (!w.n || !*w.w[0])
         return cay__tfile_bad(f, "there is no command");
-    CAY_TRY(cay__tfile_step(f, CAY__STEP_RUN, &s));
-    s->words = w.w;
-    s->nwords = w.n;
+    CAY_TRY(cay__tfile_words(f, CAY__STEP_RUN, &w, true, &s));
     s->exec = json_is_array(cmd);
-    s->literal = true;
     s->user = user;
     s->cwd = cwd;
     s->offline = offline;
-    cay__tfile_tell(f, s);
     return 0;
 }
 
@@ -132,10 +128,10 @@ int cay__tfile_packages(cay__tfile *f, const json_t *j)
         if (i == CAY_LEN(installers))
             return cay__tfile_bad(f, "packages come by apt, pip and npm");
     }
-    for (size_t i = 0; i < CAY_LEN(installers); i++)
-        if ((v = json_object_get(j, installers[i].name))) {
-            cay__tfile_at(f, "packages.%s", installers[i].name);
-            CAY_TRY(step_install(f, v, i));
+    CAY_EACH(it, installers)
+        if ((v = json_object_get(j, it->name))) {
+            cay__tfile_at(f, "packages.%s", it->name);
+            CAY_TRY(step_install(f, v, (size_t)(it - installers)));
         }
     return 0;
 }
@@ -238,17 +234,12 @@ int cay__tfile_files(cay__tfile *f, const json_t *j)
 static int one_text(cay__tfile *f, const json_t *j, cay__step_kind kind)
 {
     cay__step *s;
-    const char **w = cay__arena_take(&f->r->mem, 2 * sizeof *w);
-    if (!(w[0] = cay__tfile_text(f, j)))
+    cay__words w = { cay__arena_take(&f->r->mem, 2 * sizeof *w.w), 1 };
+    if (!(w.w[0] = cay__tfile_text(f, j)))
         return CAY_EINVAL;
-    if (!*w[0])
+    if (!*w.w[0])
         return cay__tfile_bad(f, "it is empty");
-    CAY_TRY(cay__tfile_step(f, kind, &s));
-    s->words = w;
-    s->nwords = 1;
-    s->literal = kind == CAY__STEP_USER;
-    cay__tfile_tell(f, s);
-    return 0;
+    return cay__tfile_words(f, kind, &w, kind == CAY__STEP_USER, &s);
 }
 
 int cay__tfile_workdir(cay__tfile *f, const json_t *j)
@@ -258,12 +249,6 @@ int cay__tfile_workdir(cay__tfile *f, const json_t *j)
 static int step_user(cay__tfile *f, const json_t *j)
 {
     return one_text(f, j, CAY__STEP_USER);
-}
-
-static bool is_sha256_hex(const char *s)
-{
-    size_t n = cay__hex_len(s);
-    return n == 64 && !s[n];
 }
 
 static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
@@ -302,7 +287,7 @@ static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
     }
     if (!src.n || !dest || !*dest)
         return cay__tfile_bad(f, "it needs src and dest");
-    if (s.archive && (s.from || !is_sha256_hex(s.archive)))
+    if (s.archive && (s.from || !cay__hex_is(s.archive, 64)))
         return cay__tfile_bad(f, s.from
                                      ? "it has from or archive, not both"
                                      : "archive is a SHA-256: 64 hexadecimal digits in lower case");

@@ -63,6 +63,15 @@ static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_
     return 0;
 }
 
+static int check_digest(const char *name, const char *hex, const char *want, cay_err *err)
+{
+    if (!strcmp(hex, want + 7))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "image_digest",
+                        "%.100s has digest sha256:%.12s…, and it should be %.19s…", name, hex,
+                        want);
+}
+
 /* A small one as text; checked when its digest is known. */
 static int part_text(origin *o, const char *name, const char *digest, cay__buf *out, cay_err *err)
 {
@@ -84,24 +93,20 @@ static int part_text(origin *o, const char *name, const char *digest, cay__buf *
     }
     cay__buf_used(out, (size_t)size);
     cay__sha256_hex(out->data, out->len, hex);
-    if (digest && strcmp(hex, digest + 7))
-        return cay_fail_why(err, CAY_EINVAL, "image_digest",
-                            "%.100s has digest sha256:%.12s…, and it should be %.19s…", name, hex,
-                            digest);
+    if (digest)
+        return check_digest(name, hex, digest, err);
     return 0;
 }
 
 /* Copies it; digest "" is filled, else compared. */
 static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_err *err)
 {
-    CAY_AUTOFD from = -1,
-               to = openat(o->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD from = -1, to = -1;
     CAY_AUTOFREE char *buf = cay__alloc(256 << 10);
     char hex[CAY__SHA256_HEX];
     uint64_t at, size;
     cay__sha256 sum;
-    if (to < 0)
-        return cay_fail_sys(err, "a file for a layer in the state directory");
+    CAY_TRY(cay__temp_file(o->client, "a layer", &to, err));
     CAY_TRY(part_open(o, name, &from, &at, &size, err));
     if (*b->digest && size != b->size)
         return cay_fail_why(err, CAY_EINVAL, "image_digest",
@@ -118,11 +123,9 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
         CAY_TRY(cay__call_check(o->call, "import", err));
     }
     cay__sha256_end(&sum, hex);
-    if (*b->digest && strcmp(hex, b->digest + 7))
-        return cay_fail_why(err, CAY_EINVAL, "image_digest",
-                            "%.100s has digest sha256:%.12s…, and it should be %.19s…", name, hex,
-                            b->digest);
-    cay__str_join(b->digest, sizeof b->digest, "sha256:", hex, NULL);
+    if (*b->digest)
+        CAY_TRY(check_digest(name, hex, b->digest, err));
+    CAY_JOIN(b->digest, "sha256:", hex);
     b->size = size;
     if (lseek(to, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, "rewind");
@@ -130,28 +133,18 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
     return 0;
 }
 
-/* Of `size` bytes from `at` on. */
-static int digest_of(int fd, uint64_t at, uint64_t size, cay__blob *out, cay_err *err)
+int cay__blob_digest(int fd, uint64_t at, uint64_t size, cay__blob *out, const char *what,
+                     cay_err *err)
 {
-    CAY_AUTOFREE char *buf = cay__alloc(256 << 10);
     char hex[CAY__SHA256_HEX];
-    cay__sha256 sum;
-    cay__sha256_begin(&sum);
-    for (uint64_t done = 0; done < size;) {
-        ssize_t n =
-            pread(fd, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
-        if (n <= 0)
-            return cay_fail_sys(err, "read the archive");
-        cay__sha256_add(&sum, buf, (size_t)n);
-        done += (uint64_t)n;
-    }
-    cay__sha256_end(&sum, hex);
-    cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
-    out->size = size;
+    int64_t n = cay__sha256_fd(fd, (int64_t)at, size, hex);
+    CAY_TRY_SYS(n, err, "read %s", what);
+    CAY_JOIN(out->digest, "sha256:", hex);
+    out->size = (uint64_t)n;
     return 0;
 }
 
-static void blob_name(const char *digest, char out[100])
+void cay__blob_path(const char *digest, char out[100])
 {
     snprintf(out, 100, "blobs/sha256/%.64s", digest + 7);
 }
@@ -217,14 +210,14 @@ static int read_layout(origin *o, cay_err *err)
         if (depth == 4)
             return cay_fail_why(err, CAY_EINVAL, "image_invalid",
                                 "the image's index leads to another, and that to another");
-        cay__str_copy(digest, sizeof digest, o->im.next.digest);
-        blob_name(digest, name);
+        CAY_COPY(digest, o->im.next.digest);
+        cay__blob_path(digest, name);
         CAY_TRY(part_text(o, name, digest, &doc, err));
         CAY_TRY(cay__image_read(doc.data, doc.len, o->spec->platform, &o->im, err));
     }
-    cay__str_copy(o->im.digest, sizeof o->im.digest, digest);
+    CAY_COPY(o->im.digest, digest);
     CAY_AUTOBUF config = CAY__BUF(CAY__IMAGE_DOC_MAX + 2);
-    blob_name(o->im.config.digest, name);
+    cay__blob_path(o->im.config.digest, name);
     CAY_TRY(part_text(o, name, o->im.config.digest, &config, err));
     return cay__image_config(config.data, config.len, &o->im, err);
 }
@@ -233,7 +226,7 @@ static int layout_blob(void *arg, size_t i, int *fd, cay_err *err)
 {
     origin *o = arg;
     char name[100];
-    blob_name(o->im.layers[i].digest, name);
+    cay__blob_path(o->im.layers[i].digest, name);
     return part_copy(o, name, &o->im.layers[i], fd, err);
 }
 
@@ -246,12 +239,12 @@ static const json_t *docker_pick(origin *o, const json_t *list, cay_err *err)
                      json_array_size(list));
         return NULL;
     }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *one = json_array_get(list, i), *tags = json_object_get(one, "RepoTags");
+    size_t i, k;
+    const json_t *one, *tag;
+    json_array_foreach(list, i, one) {
         bool is = !want;
-        for (size_t k = 0; k < json_array_size(tags); k++)
-            is |= want && json_is_string(json_array_get(tags, k)) &&
-                  !strcmp(json_string_value(json_array_get(tags, k)), want);
+        json_array_foreach(json_object_get(one, "RepoTags"), k, tag)
+            is |= want && json_is_string(tag) && !strcmp(json_string_value(tag), want);
         if (is)
             return one;
     }
@@ -288,10 +281,10 @@ static int docker_digest(origin *o, size_t i, cay_err *err)
     CAY_TRY(part_open(o, o->layer[i], &fd, &at, &b->size, err));
     ssize_t n = pread(fd, head, (size_t)CAY_MIN(b->size, (uint64_t)sizeof head), (off_t)at);
     if (n >= 0 && !is_compressed(head, (size_t)n)) {
-        cay__str_copy(b->digest, sizeof b->digest, o->im.diff_id[i]);
+        CAY_COPY(b->digest, o->im.diff_id[i]);
         return 0;
     }
-    return digest_of(fd, at, b->size, b, err);
+    return cay__blob_digest(fd, at, b->size, b, "the archive", err);
 }
 
 static int read_docker(origin *o, cay_err *err)
@@ -313,15 +306,15 @@ static int read_docker(origin *o, cay_err *err)
                             "manifest.json names no config, no layers, or more than %d",
                             CAY__IMAGE_LAYERS);
     o->im.n = json_array_size(layers);
-    for (size_t i = 0; i < o->im.n; i++)
-        if (!json_is_string(json_array_get(layers, i)) ||
-            !cay__str_copy(o->layer[i], sizeof o->layer[i],
-                           json_string_value(json_array_get(layers, i))))
+    size_t n;
+    const json_t *name;
+    json_array_foreach(layers, n, name)
+        if (!json_is_string(name) || !CAY_COPY(o->layer[n], json_string_value(name)))
             return cay_fail_why(err, CAY_EINVAL, "image_invalid",
                                 "manifest.json names a layer that is no name");
-    for (size_t i = 0; i < json_array_size(tags); i++)
-        if (json_is_string(json_array_get(tags, i)))
-            say_name(o, json_string_value(json_array_get(tags, i)));
+    json_array_foreach(tags, n, name)
+        if (json_is_string(name))
+            say_name(o, json_string_value(name));
     CAY_TRY(part_text(o, conf, NULL, &config, err));
     CAY_TRY(cay__image_config(config.data, config.len, &o->im, err));
     for (size_t i = 0; i < o->im.n; i++)
@@ -412,16 +405,13 @@ static int copy_file(origin *o, cay_err *err)
 
 static int read_tree(origin *o, cay_err *err)
 {
-    o->whole = openat(o->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (o->whole < 0)
-        return cay_fail_sys(err, "a file for the archive in the state directory");
+    CAY_TRY(cay__temp_file(o->client, "the archive", &o->whole, err));
     if (o->dir >= 0)
         CAY_TRY(pack_dir(o, o->spec->path, err));
     else
         CAY_TRY(copy_file(o, err));
     o->im.n = 1;
-    off_t size = lseek(o->whole, 0, SEEK_END);
-    CAY_TRY(digest_of(o->whole, 0, (uint64_t)CAY_MAX(size, (off_t)0), &o->im.layers[0], err));
+    CAY_TRY(cay__blob_digest(o->whole, 0, UINT64_MAX, &o->im.layers[0], "the archive", err));
     if (!o->im.layers[0].size)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is empty");
     o->im.text = cay__strdup(CAY_OR(o->spec->config, "{}"));
@@ -483,8 +473,7 @@ static int import_template(origin *o, cay_template **out, cay_err *err)
         kind = k->name;
     else if (o->dir >= 0)
         kind = "dir";
-    snprintf(o->source, sizeof o->source, "%s:%.200s", kind,
-             CAY_OR(o->spec->source, o->spec->path));
+    CAY_FORMAT(o->source, "%s:%.200s", kind, CAY_OR(o->spec->source, o->spec->path));
     for (char *p = o->source; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
@@ -525,7 +514,5 @@ int cay_template_import(cay_client *client, const cay_call *call, const cay_temp
     cay__members_clear(&o->members);
     free(o->im.text);
     free(o);
-    if (rc < 0)
-        return cay_wrap(err, rc, "import %.100s", CAY_OR(spec.source, CAY_OR(spec.path, "")));
-    return 0;
+    return cay_wrap(err, rc, "import %.100s", CAY_OR(spec.source, CAY_OR(spec.path, "")));
 }

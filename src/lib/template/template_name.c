@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of templates and images: [HOST[:PORT]/]PATH[:TAG][@sha256:HEX], as registries spell them.
  */
-#include "template.h"
+#include "image.h"
 #include <ctype.h>
 
 static int fail_invalid(const char *ref, const char *why, cay_err *err)
@@ -63,11 +63,6 @@ static bool tag_ok(const char *t)
     return true;
 }
 
-static bool digest_ok(const char *d)
-{
-    return cay__str_starts(d, "sha256:") && strlen(d) == 71 && cay__hex_len(d + 7) == 64;
-}
-
 /* "localhost", or with a dot or a port; an address in brackets is one too. */
 static bool host_ok(const char *p, size_t n)
 {
@@ -87,19 +82,19 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
     *out = (cay__tname){ 0 };
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "template_name", "a template's name is missing");
-    if (!cay__str_copy(text, sizeof text, ref))
+    if (!CAY_COPY(text, ref))
         return fail_invalid(ref, "a name has at most 255 bytes", err);
     char *at = strchr(text, '@'), *rest = text;
     if (at) {
         *at++ = 0;
-        if (!digest_ok(at))
+        if (!cay__digest_ok(at))
             return fail_invalid(ref, "after @ comes sha256: and 64 hex digits", err);
-        cay__str_copy(out->digest, sizeof out->digest, at);
+        CAY_COPY(out->digest, at);
     }
     char *slash = strchr(text, '/');
     if (slash && host_ok(text, (size_t)(slash - text))) {
         *slash = 0;
-        if (!cay__str_copy(out->host, sizeof out->host, text))
+        if (!CAY_COPY(out->host, text))
             return fail_invalid(ref, "its host is too long", err);
         out->named_host = true;
         rest = slash + 1;
@@ -109,21 +104,20 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
         *colon++ = 0;
         if (!tag_ok(colon))
             return fail_invalid(ref, "a tag is 1 to 128 letters, digits, '.', '_' or '-'", err);
-        cay__str_copy(out->tag, sizeof out->tag, colon);
+        CAY_COPY(out->tag, colon);
         out->named_tag = true;
     } else if (!*out->digest) {
-        cay__str_copy(out->tag, sizeof out->tag, "latest");
+        CAY_COPY(out->tag, "latest");
     }
     if (!path_ok(rest))
         return fail_invalid(
             ref, "a name is [HOST/]NAME[:TAG] of small letters, digits, '.', '_' and '-'", err);
     if (!out->named_host)
-        cay__str_copy(out->host, sizeof out->host, "docker.io");
+        CAY_COPY(out->host, "docker.io");
     bool hub = !strcmp(out->host, "docker.io") || !strcmp(out->host, "index.docker.io");
     if (hub)
-        cay__str_copy(out->host, sizeof out->host, "docker.io");
-    if (!cay__str_join(out->path, sizeof out->path,
-                       CAY_TEXT_IF(hub && !strchr(rest, '/'), "library/"), rest, NULL))
+        CAY_COPY(out->host, "docker.io");
+    if (!CAY_JOIN(out->path, CAY_TEXT_IF(hub && !strchr(rest, '/'), "library/"), rest))
         return fail_invalid(ref, "a name has at most 255 bytes", err);
     return 0;
 }

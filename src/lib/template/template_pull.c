@@ -295,7 +295,7 @@ static int fetch_documents(pulling *p, cay__reg *reg, cay_err *err)
 {
     char what[140], digest[72], hex[CAY__SHA256_HEX];
     bool whole;
-    cay__str_copy(what, sizeof what, cay__text_or(p->name.digest, p->name.tag));
+    CAY_COPY(what, cay__text_or(p->name.digest, p->name.tag));
     for (int depth = 0;; depth++) {
         CAY_AUTOBUF text = CAY__BUF(CAY__IMAGE_DOC_MAX + 4096);
         if (depth == 4)
@@ -305,9 +305,9 @@ static int fetch_documents(pulling *p, cay__reg *reg, cay_err *err)
         CAY_TRY(cay__image_read(CAY_OR(text.data, ""), text.len, p->spec->platform, &p->im, err));
         if (!p->im.index)
             break;
-        cay__str_copy(what, sizeof what, p->im.next.digest);
+        CAY_COPY(what, p->im.next.digest);
     }
-    cay__str_copy(p->im.digest, sizeof p->im.digest, digest);
+    CAY_COPY(p->im.digest, digest);
     CAY_AUTOBUF config = CAY__BUF(CAY__IMAGE_DOC_MAX + 4096);
     CAY_TRY(cay__reg_blob(reg, p->call, p->im.config.digest, 0, p->im.config.size, &whole, on_doc,
                           &config, err));
@@ -344,8 +344,8 @@ static int find_login(pulling *p, cay_err *err)
     }
     CAY_TRY(cay__reg_login_of(p->client, p->spec->tenant, p->name.host, &p->login, err));
     if (p->login || !p->spec->trusted ||
-        !(dir ? cay__str_join(path, sizeof path, dir, "/config.json", NULL)
-              : home && cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL)))
+        !(dir ? CAY_JOIN(path, dir, "/config.json")
+              : home && CAY_JOIN(path, home, "/.docker/config.json")))
         return 0;
     CAY_AUTOFREE char *text = cay__alloc(256 << 10);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -384,7 +384,7 @@ static int look_for(pulling *p, const char *ref, cay_err *err)
         return look_in(p, ref, err);
     int rc = CAY_ENOENT;
     CAY_EACH_OF(it, p->conf.search, p->conf.nsearch) {
-        if (!cay__str_join(place, sizeof place, *it, "/", ref, NULL))
+        if (!CAY_JOIN(place, *it, "/", ref))
             return cay_fail_why(err, CAY_EINVAL, "template_name", "%.100s is too long a name", ref);
         rc = look_in(p, place, err);
         if (rc != CAY_ENOENT && rc != CAY_EAUTH)
@@ -435,7 +435,7 @@ static int pull_image(pulling *p, cay_template **out, cay_err *err)
     cay__tname_text(&given, name);
     CAY_TRY(open_blobs(p, err));
     CAY_TRY(look_for(p, ref, err));
-    snprintf(source, sizeof source, "registry:%.200s/%.180s", p->name.host, p->name.path);
+    CAY_FORMAT(source, "registry:%.200s/%.180s", p->name.host, p->name.path);
     CAY_TRY(cay__layers_lock(p->client, false, &lock,
                              err)); /* what is here now stays until we stand on it */
     CAY_TRY(cay__image_missing(p->client, p->spec->tenant, &p->im, p->missing, err));
@@ -501,9 +501,7 @@ int cay_template_pull(cay_client *client, const cay_call *call, const cay_templa
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->moved);
     free(p);
-    if (rc < 0)
-        return cay_wrap(err, rc, "pull %.100s", CAY_OR(spec.ref, ""));
-    return 0;
+    return cay_wrap(err, rc, "pull %.100s", CAY_OR(spec.ref, ""));
 }
 
 void cay__blobs_sweep(cay_client *client)

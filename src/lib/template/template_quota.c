@@ -6,7 +6,6 @@
  */
 #include "image.h"
 #include <base/json.h>
-#include <lib/snapshot/layer.h>
 
 typedef struct size {
     uint64_t bytes;
@@ -41,7 +40,7 @@ static size size_of(cay_client *client, const char *layer)
 static int save_size(cay_client *client, const char *layer, uint64_t bytes, cay_err *err)
 {
     char text[24];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
+    CAY_FORMAT(text, "%llu", (unsigned long long)bytes);
     return client->store->note_put(client->db, CAY__NOTE_LAYER_BYTES, layer, text, err);
 }
 
@@ -77,7 +76,6 @@ int cay__template_measure(cay_client *client, const cay_call *call, const char *
 {
     uint64_t most, used;
     cay__stack s;
-    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     CAY_TRY(cay__template_left(client, tenant, &most, &used, err));
     if (!most) /* nobody asks, and walking a tree is work */
         return 0;
@@ -87,7 +85,7 @@ int cay__template_measure(cay_client *client, const cay_call *call, const char *
         uint64_t bytes = 0, files;
         if (size_of(client, *it).known)
             continue;
-        CAY_TRY(cay__layer_digest(&at, call, *it, hex, &bytes, &files, err));
+        CAY_TRY(cay__layer_digest(&client->layers, call, *it, hex, &bytes, &files, err));
         CAY_TRY(save_size(client, *it, bytes, err));
     }
     return 0;

@@ -71,10 +71,8 @@ static void take_user(const json_t *o, cay_create *c, cay__arena *mem)
         c->process.group = colon + 1;
     if (*said)
         c->process.user = said;
-    else if (strcmp(c->from.template_, CAY__BASE_IMAGE))
-        c->process.user = NULL;
     else
-        c->process.user = "root";
+        c->process.user = CAY_IF(!strcmp(c->from.template_, CAY__BASE_IMAGE), "root");
 }
 
 /* Those that the request has are all there are; what is wrong with them is told when they are read.
@@ -114,21 +112,15 @@ static int from_snapshot(cay_client *client, cay__spec *s, const cay_pair **sett
     cay__arena *mem = s->mem;
     CAY_TRY(cay__snap_row(client, s->create.from.snapshot, &row, err));
     CAY_TRY(cay__json_object("record: spec", row->row.spec, &o, err));
-    const char *image = cay__json_str(o, "image", NULL),
-               *id = cay__json_str(o, "template_id", NULL),
-               *name = cay__json_str(o, "template_name", NULL);
-    if (image)
-        s->template_config = cay__arena_str(mem, image);
-    else
-        s->template_config = NULL;
-    if (id)
-        s->box.template_id = cay__arena_str(mem, id);
-    else
-        s->box.template_id = NULL;
-    if (name)
-        s->box.template_name = cay__arena_str(mem, name);
-    else
-        s->box.template_name = NULL;
+    const struct {
+        const char *key, **to;
+    } texts[] = { { "image", &s->template_config },
+                  { "template_id", &s->box.template_id },
+                  { "template_name", &s->box.template_name } };
+    CAY_EACH(text, texts) {
+        const char *v = cay__json_str(o, text->key, NULL);
+        *text->to = CAY_IF(v, cay__arena_str(mem, v));
+    }
     take_services(json_object_get(o, "services"), &s->create, mem);
     *settings = cay__pairs_read(mem, json_object_get(o, "settings"));
     return 0;
@@ -191,7 +183,7 @@ static int told_there(cay_client *client, const cay_call *call, const cay_create
 int cay_template_config_get(cay_client *client, const cay_call *call, const cay_create *given,
                             char **config, cay_err *err)
 {
-    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOARENA mem = { 0 };
     cay__spec s = { .mem = &mem };
     CAY_TRY(cay__spec_take(&s.create, sizeof s.create, given, "cay_create", err));
     if (client->remote)
@@ -213,7 +205,7 @@ static bool find_topmost(const cay_client *client, const cay__stack *s, const ch
     struct stat st;
     char path[100];
     for (size_t i = s->n; i-- > 0;) {
-        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", s->name[i], "/", name, NULL);
+        CAY_JOIN(path, CAY__LAYERS_DIR "/", s->name[i], "/", name);
         if (fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         *kind = st.st_mode & S_IFMT;
