@@ -50,7 +50,7 @@ int cay__stack_read(const char *text, cay__stack *out, cay_err *err)
     if (!json_is_array(j))
         return cay_fail(err, CAY_EINVAL, "layers: not a list");
     for (size_t i = 0; i < json_array_size(j); i++) {
-        const char *name = cay__json_string(json_array_get(j, i));
+        const char *name = cay__json_cstr(json_array_get(j, i));
         if (!name)
             return cay_fail(err, CAY_EINVAL, "layers: a name is not a string");
         CAY_TRY(cay__stack_push(out, name, err));

@@ -59,7 +59,7 @@ static int take_names(const json_t *o, const char *key, cay__arena *mem, const c
         return fail_invalid(key, "is not a list of at most 256 names", err);
     const char **list = cay__arena_take(mem, (n + !CAY__MUTANT("fuzz-state")) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
-        const char *s = cay__json_string(json_array_get(a, i));
+        const char *s = cay__json_cstr(json_array_get(a, i));
         if (!s || !*s || strlen(s) > TEXT_MAX)
             return fail_invalid(key, "has something that is no name", err);
         list[i] = cay__arena_str(mem, s);

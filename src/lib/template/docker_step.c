@@ -74,7 +74,7 @@ static bool exec_form(cay__recipe *r, const char *s, cay__words *out)
         return false;
     *out = (cay__words){ .w = cay__arena_take(&r->mem, (json_array_size(j) + 1) * sizeof *out->w) };
     for (size_t i = 0; i < json_array_size(j); i++) {
-        const char *e = cay__json_string(json_array_get(j, i));
+        const char *e = cay__json_cstr(json_array_get(j, i));
         if (!e)
             return false;
         out->w[out->n++] = cay__arena_str(&r->mem, e);

@@ -184,7 +184,7 @@ static json_t *take_words(const json_t *list)
     json_t *a = json_array(), *v;
     size_t i;
     json_array_foreach(list, i, v)
-        if (cay__json_string(v))
+        if (cay__json_cstr(v))
             json_array_append(a, v);
     return a;
 }
@@ -194,7 +194,7 @@ static json_t *take_env(const json_t *list)
     json_t *env = json_object(), *v;
     size_t i;
     json_array_foreach(list, i, v) {
-        const char *s = CAY_OR(cay__json_string(v), ""), *eq = strchr(s, '=');
+        const char *s = CAY_OR(cay__json_cstr(v), ""), *eq = strchr(s, '=');
         if (!eq || eq == s || memchr(s, '\n', (size_t)(eq - s)))
             continue;
         CAY_AUTOFREE char *key = strndup(s, (size_t)(eq - s));
@@ -220,7 +220,7 @@ static json_t *take_labels(const json_t *from)
     const char *key;
     json_t *v, *o = json_object();
     json_object_foreach((json_t *)from, key, v)
-        if (cay__json_string(v))
+        if (cay__json_cstr(v))
             json_object_set(o, key, v);
     return o;
 }
@@ -277,7 +277,7 @@ int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err
         return fail_invalid(err, "config names another number of layers than its manifest");
     for (size_t i = 0; i < im->n; i++) {
         const json_t *d = json_array_get(ids, i);
-        if (!cay__digest_ok(cay__json_string(d)))
+        if (!cay__digest_ok(cay__json_cstr(d)))
             return fail_invalid(err, "config has a diff_id that is not sha256: and 64 hex digits");
         CAY_COPY(im->diff_id[i], json_string_value(d));
     }

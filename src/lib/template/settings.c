@@ -131,7 +131,7 @@ static int put_word(const render *r, const char *word)
         cay__buf_str(r->out, value);
         return 0;
     }
-    const char *text = cay__json_string(json_object_get(
+    const char *text = cay__json_cstr(json_object_get(
         choices ? json_object_get(choices, value) : json_object_get(s, "texts"), dot + 1));
     if (!text)
         return fail_unknown(r, word);

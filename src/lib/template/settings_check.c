@@ -27,7 +27,7 @@ static bool texts_ok(const json_t *o)
     if (!json_is_object(o) || json_object_size(o) > MOST)
         return false;
     json_object_foreach((json_t *)o, key, v)
-        if (!name_ok(key) || !cay__json_string(v) || json_string_length(v) > CONTENT)
+        if (!name_ok(key) || !cay__json_cstr(v) || json_string_length(v) > CONTENT)
             return false;
     return true;
 }
@@ -35,7 +35,7 @@ static bool texts_ok(const json_t *o)
 static int check_choices(const char *name, const json_t *s, cay_err *err)
 {
     const json_t *choices = json_object_get(s, "choices");
-    const char *key, *none = cay__json_string(json_object_get(s, "default"));
+    const char *key, *none = cay__json_cstr(json_object_get(s, "default"));
     json_t *v;
     if (!json_is_object(choices) || !json_object_size(choices) || json_object_size(choices) > MOST)
         return fail_invalid(err, "settings", name,
@@ -72,12 +72,12 @@ static int check_setting(const char *name, const json_t *s, cay_err *err)
                                 "it has choices, texts, default and description, and nothing else");
     }
     v = json_object_get(s, "description");
-    if (v && !cay__json_string(v))
+    if (v && !cay__json_cstr(v))
         return fail_invalid(err, "settings", name, "description is a text");
     if (json_object_get(s, "choices"))
         return check_choices(name, s, err);
     v = json_object_get(s, "default");
-    if (v && (!cay__json_string(v) || !cay__setting_value_ok(cay__json_string(v))))
+    if (v && (!cay__json_cstr(v) || !cay__setting_value_ok(cay__json_cstr(v))))
         return fail_invalid(err, "settings", name,
                             "default is a text of letters, digits and . _ : / @ + = , ? & % ~ -");
     v = json_object_get(s, "texts");
@@ -113,9 +113,9 @@ static int try_render(const json_t *settings, const cay_pair *given, const char 
 
 static int check_file(const json_t *settings, const char *path, const json_t *f, cay_err *err)
 {
-    const char *content = cay__json_string(json_object_get(f, "content"));
+    const char *content = cay__json_cstr(json_object_get(f, "content"));
     const json_t *mode = json_object_get(f, "mode");
-    const char *digits = cay__json_string(mode);
+    const char *digits = cay__json_cstr(mode);
     if (!path_ok(path))
         return fail_invalid(err, "setting_files", path,
                             "it is an absolute path, not below /proc, /dev, /sys or /run");

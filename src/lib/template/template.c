@@ -254,7 +254,7 @@ static bool pairs_ok(const json_t *j)
     if (!json_is_object(j))
         return false;
     json_object_foreach((json_t *)j, key, v)
-        if (!*key || strpbrk(key, "=\n") || !cay__json_string(v))
+        if (!*key || strpbrk(key, "=\n") || !cay__json_cstr(v))
             return false;
     return true;
 }
@@ -264,7 +264,7 @@ static bool words_ok(const json_t *j)
     if (!json_is_array(j))
         return false;
     for (size_t i = 0; i < json_array_size(j); i++) {
-        if (!cay__json_string(json_array_get(j, i)))
+        if (!cay__json_cstr(json_array_get(j, i)))
             return false;
     }
     return true;
@@ -272,7 +272,7 @@ static bool words_ok(const json_t *j)
 
 static bool text_ok(const json_t *j)
 {
-    const char *s = cay__json_string(j);
+    const char *s = cay__json_cstr(j);
     return s && !strchr(s, '\n');
 }
 

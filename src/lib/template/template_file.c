@@ -30,7 +30,7 @@ void cay__tfile_at(cay__tfile *f, const char *fmt, ...)
 
 const char *cay__tfile_text(const cay__tfile *f, const json_t *j)
 {
-    if (cay__json_string(j))
+    if (cay__json_cstr(j))
         return cay__arena_str(&f->r->mem, json_string_value(j));
     cay__tfile_bad(f, "it is a text");
     return NULL;
