@@ -145,7 +145,7 @@ int agent_form(const char *server, const char *message, const char *schema,
 cay_verdict agent_sample(void *arg, const char *server, const char *request, char **message)
 {
     char tool[80];
-    snprintf(tool, sizeof tool, "%.60s_asks_the_model", server);
+    CAY_FORMAT(tool, "%.60s_asks_the_model", server);
     cay_tool_call call = { .tool = tool, .call_id = "", .arguments = request };
     return agent_ask(arg, &call, message);
 }

@@ -132,14 +132,14 @@ bool agent_hosted_told(const json_t *item, agent_hosted_line *out)
     if (!strcmp(type, "function_call") || !strcmp(type, "custom_tool_call") || n < 6 ||
         strcmp(type + n - 5, "_call"))
         return false;
-    snprintf(out->tool, sizeof out->tool, "%.*s", (int)CAY_MIN(n - 5, (size_t)60), type);
+    CAY_FORMAT(out->tool, "%.*s", (int)CAY_MIN(n - 5, (size_t)60), type);
     if (!strcmp(type, "mcp_call"))
-        snprintf(out->tool, sizeof out->tool, "%.50s.%.60s",
-                 cay__json_str(item, "server_label", ""), cay__json_str(item, "name", ""));
+        CAY_FORMAT(out->tool, "%.50s.%.60s", cay__json_str(item, "server_label", ""),
+                   cay__json_str(item, "name", ""));
     const json_t *queries = json_object_get(item, "queries");
     what = CAY_OR(what, find_detail(json_object_get(item, "action")));
     what = CAY_OR(what, json_string_value(json_array_get(queries, 0)));
-    snprintf(out->what, sizeof out->what, "%s", CAY_OR(what, ""));
+    CAY_FORMAT(out->what, "%s", CAY_OR(what, ""));
     for (size_t k = strlen(out->what); k && k + 4 >= sizeof out->what && (out->what[k - 1] & 0x80);
          k--) /* not in the middle of a character */
         out->what[k - 1] = 0;

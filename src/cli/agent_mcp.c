@@ -22,7 +22,7 @@ static bool is_there(const agent_mcp *m, const char *name)
 static const cay_tool *rename_tool(agent_mcp *m, const char *server, const cay_tool *t)
 {
     struct renamed_tool *r = cay__alloc(sizeof *r);
-    snprintf(r->name, sizeof r->name, "%s_%s", server, t->name);
+    CAY_FORMAT(r->name, "%s_%s", server, t->name);
     for (char *s = r->name; *s; s++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *s))
             *s = '_';

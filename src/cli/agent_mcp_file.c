@@ -141,7 +141,7 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
         return cay_fail_why(err, CAY_EINVAL, "config_invalid",
                             "MCP server \"%.40s\": a name has 1 to %d bytes", name,
                             AGENT_MCP_NAME - 1);
-    cay__str_copy(s->name, sizeof s->name, name);
+    CAY_COPY(s->name, name);
     if (!json_is_object(o))
         return fail_invalid(err, name, "it", "is no object");
     CAY_EACH(member, members) {
@@ -220,9 +220,9 @@ static int read_word(mcp_servers *s, const char *word, cay_err *err)
     mcp_server *one = &s->v[s->n++];
     one->create.size = sizeof one->create;
     if (s->n > 1)
-        snprintf(one->name, sizeof one->name, "mcp%zu", s->n);
+        CAY_FORMAT(one->name, "mcp%zu", s->n);
     else
-        snprintf(one->name, sizeof one->name, "mcp");
+        CAY_FORMAT(one->name, "mcp");
     if (!strncmp(word, "http://", 7) || !strncmp(word, "https://", 8))
         one->url = word;
     else

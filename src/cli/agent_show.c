@@ -128,8 +128,7 @@ static void show_output(agent_show *s, const json_t *item)
         const char *code = strstr(text, "Process exited with code ");
         if (code && code < body && strncmp(code + 25, "0\n", 2)) {
             char told[64];
-            snprintf(told, sizeof told, "  exit code %.*s", (int)strcspn(code + 25, "\n"),
-                     code + 25);
+            CAY_FORMAT(told, "  exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
             write_line(s, OUT_WARN, told);
         }
         text = body + 8;
@@ -199,14 +198,12 @@ static void show_note(agent_show *s, const char *name, const char *json)
     CAY_AUTOJSON *j = json_loads(json, JSON_DECODE_ANY, NULL);
     char text[600];
     if (!strcmp(name, "retry"))
-        snprintf(text, sizeof text, "cay: asking again in %.1f s: %.300s",
-                 (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
+        CAY_FORMAT(text, "cay: asking again in %.1f s: %.300s",
+                   (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
     else if (!strcmp(name, "sandbox"))
-        snprintf(text, sizeof text, "cay: sandbox %.100s",
-                 json_is_string(j) ? json_string_value(j) : "");
+        CAY_FORMAT(text, "cay: sandbox %.100s", json_is_string(j) ? json_string_value(j) : "");
     else
-        snprintf(text, sizeof text, "cay: %.40s: %.400s", name,
-                 json_is_string(j) ? json_string_value(j) : "");
+        CAY_FORMAT(text, "cay: %.40s: %.400s", name, json_is_string(j) ? json_string_value(j) : "");
     write_line(s, OUT_DIM, text);
 }
 
@@ -265,7 +262,7 @@ void agent_show_result(agent_show *s, const cay_run_result *r, const char *state
             out_str("\n");
     }
     char text[200];
-    snprintf(text, sizeof text, "cay: %u turn%s, %ju tokens in, %ju out", r->turns,
-             out_plural(r->turns, "s"), r->usage.input, r->usage.output);
+    CAY_FORMAT(text, "cay: %u turn%s, %ju tokens in, %ju out", r->turns, out_plural(r->turns, "s"),
+               r->usage.input, r->usage.output);
     write_line(s, OUT_DIM, text);
 }

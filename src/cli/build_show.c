@@ -12,12 +12,11 @@ out_text build_took(int64_t ms)
 {
     out_text text;
     if (ms < 1000)
-        snprintf(text.s, sizeof text.s, "%d ms", (int)CAY_MAX(ms, 0));
+        CAY_FORMAT(text.s, "%d ms", (int)CAY_MAX(ms, 0));
     else if (ms < 60000)
-        snprintf(text.s, sizeof text.s, "%.1f s", (double)ms / 1000);
+        CAY_FORMAT(text.s, "%.1f s", (double)ms / 1000);
     else
-        snprintf(text.s, sizeof text.s, "%jd min %d s", CAY_MIN(ms / 60000, 9999999),
-                 (int)(ms / 1000 % 60));
+        CAY_FORMAT(text.s, "%jd min %d s", CAY_MIN(ms / 60000, 9999999), (int)(ms / 1000 % 60));
     return text;
 }
 
@@ -86,8 +85,8 @@ static void step_over(build_show *v, int64_t now)
     char text[96];
     if (!v->step)
         return;
-    int n = snprintf(text, sizeof text, "[%u/%u] done in %s", v->step, v->steps,
-                     build_took(now - v->since_ms).s);
+    int n =
+        CAY_FORMAT(text, "[%u/%u] done in %s", v->step, v->steps, build_took(now - v->since_ms).s);
     write_line(v, OUT_DIM, "", text, (size_t)n);
     v->step = 0;
 }
@@ -96,14 +95,14 @@ static void begin_step(build_show *v, const cay_build_event *e)
 {
     char head[48];
     step_over(v, e->time_ms);
-    snprintf(head, sizeof head, "[%u/%u] %s", e->step, e->steps, e->cached ? "cached: " : "");
+    CAY_FORMAT(head, "[%u/%u] %s", e->step, e->steps, e->cached ? "cached: " : "");
     write_line(v, e->cached ? OUT_DIM : OUT_BOLD, head, e->text, e->len);
     if (e->cached)
         return;
     v->step = e->step;
     v->steps = e->steps;
     v->since_ms = e->time_ms;
-    snprintf(v->title, sizeof v->title, "%.*s", (int)CAY_MIN(e->len, sizeof v->title - 1), e->text);
+    CAY_FORMAT(v->title, "%.*s", (int)CAY_MIN(e->len, sizeof v->title - 1), e->text);
 }
 
 void build_show_event(build_show *v, const cay_build_event *e)

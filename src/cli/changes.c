@@ -65,7 +65,7 @@ static void side_json(out_json *j, const char *key, uint32_t mode, uint64_t size
 {
     char text[16];
     js_key(j, key);
-    snprintf(text, sizeof text, "%04o", mode & 07777);
+    CAY_FORMAT(text, "%04o", mode & 07777);
     if (mode)
         js_object(j, "type:%s, mode:%s, size:%ju", type_of(mode), text, size);
     else

@@ -303,11 +303,10 @@ int cli_fail(const cay_err *err, int code)
         error_json(err);
         return code;
     }
-    cay__str_join(line, sizeof line, "cay: ", err->msg[0] ? err->msg : cay_code_name(err->code),
-                  NULL);
+    CAY_JOIN(line, "cay: ", err->msg[0] ? err->msg : cay_code_name(err->code));
     write_line(line, strlen(line));
     if (hint && !cli.quiet && !has_hint_command(err->msg, hint)) {
-        cay__str_join(line, sizeof line, "     ", hint, NULL);
+        CAY_JOIN(line, "     ", hint);
         write_line(line, strlen(line));
     }
     return code;
@@ -316,9 +315,9 @@ int cli_fail(const cay_err *err, int code)
 int cli_usage(const cli_verb *v, const cay_err *err)
 {
     char line[sizeof err->msg + 64];
-    cay__str_join(line, sizeof line, "cay ", v->name, ": ", err->msg, NULL);
+    CAY_JOIN(line, "cay ", v->name, ": ", err->msg);
     write_line(line, strlen(line));
-    cay__str_join(line, sizeof line, "     `cay ", v->name, " --help` explains it", NULL);
+    CAY_JOIN(line, "     `cay ", v->name, " --help` explains it");
     if (!cli.quiet)
         write_line(line, strlen(line));
     return CLI_USAGE;

@@ -146,7 +146,7 @@ static int read_text(const char *what, const char *path, char **out, cay_err *er
 static int save_state(const char *what, const char *path, const char *text, cay_err *err)
 {
     char tmp[4096];
-    if ((size_t)snprintf(tmp, sizeof tmp, "%s.new", path) >= sizeof tmp)
+    if ((size_t)CAY_FORMAT(tmp, "%s.new", path) >= sizeof tmp)
         return cay_fail(err, CAY_ETOOBIG, "%s %.100s: too long a name", what, path);
     unlink(tmp);
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -80,7 +80,7 @@ static int export_run(cli_call *c, cay_err *err)
             id = s->id;
         else
             id = c->argv[0];
-        snprintf(name, sizeof name, "%.64s%s", id, choose_suffix(a->format));
+        CAY_FORMAT(name, "%.64s%s", id, choose_suffix(a->format));
     }
     progress_begin(&bar, c->argv[0], 0);
     cay_transfer to = { .size = sizeof to, .url = CAY_OR(a->output, name) };

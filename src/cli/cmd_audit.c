@@ -10,7 +10,7 @@ void cli_audit(const char *action, const char *tenant, const char *object)
     char actor[24];
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
-    snprintf(actor, sizeof actor, "uid:%u", (unsigned)getuid());
+    CAY_FORMAT(actor, "uid:%u", (unsigned)getuid());
     cay_audit a = { .size = sizeof a,
                     .actor = actor,
                     .tenant = tenant,
@@ -39,7 +39,7 @@ static int on_line(const cay_audit *a, void *arg)
 {
     out_list *r = arg;
     char seq[24];
-    snprintf(seq, sizeof seq, "%ju", a->seq);
+    CAY_FORMAT(seq, "%ju", a->seq);
     if (!show_item(r, &cay__audit_shape, a, seq)) {
         out_row(&r->table, "~%s|%s|%s|-%s|*%s|-%s|%c%s", seq, out_time(a->time_ms).s, a->actor,
                 a->tenant, a->action, a->object, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN,

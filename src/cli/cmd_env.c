@@ -54,7 +54,7 @@ static int url_of(const char *addr, char *url, size_t cap, cay_err *err)
                         "--listen \"%.100s\": want HOST:PORT, :PORT or PORT, with the port that "
                         "the server says it listens on",
                         addr);
-    snprintf(name, sizeof name, "%.*s", (int)(n - 2 * bare), addr + bare);
+    CAY_FORMAT(name, "%.*s", (int)(n - 2 * bare), addr + bare);
     const char *host = name;
     CAY_EACH(it, wide)
         if (!strcmp(name, it->all))

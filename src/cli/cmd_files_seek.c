@@ -29,7 +29,7 @@ static int on_match(const cay_match *m, void *arg)
         show_object(&a->json, &cay__match_shape, m);
     } else if (a->names) {
         if (strcmp(a->last, m->path)) {
-            cay__str_copy(a->last, sizeof a->last, m->path);
+            CAY_COPY(a->last, m->path);
             out_safe("%s\n", m->path);
         }
     } else {

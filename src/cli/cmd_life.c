@@ -296,8 +296,7 @@ static int collect_garbage(cli_call *c, cay_err *err)
     char path[4096];
     cli_settling = true;
     /* Started after somebody's answer, it may find that all is gone, and must not make it anew. */
-    if (a->settle && cli.home && cay__str_join(path, sizeof path, cli.home, "/store.db", NULL) &&
-        access(path, F_OK) < 0)
+    if (a->settle && cli.home && CAY_JOIN(path, cli.home, "/store.db") && access(path, F_OK) < 0)
         return CLI_OK;
     cli_waiting w = { .end = { -1, -1 } };
     if (!a->settle) /* that is nobody's, though it may have a terminal */

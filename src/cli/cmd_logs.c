@@ -31,7 +31,7 @@ static int on_proc(const cay_proc_info *p, void *arg)
 {
     newest *n = arg;
     if (*p->id && p->started_ms >= n->started_ms) {
-        cay__str_copy(n->id, sizeof n->id, p->id);
+        CAY_COPY(n->id, p->id);
         n->started_ms = p->started_ms;
     }
     return 0;

@@ -42,7 +42,7 @@ static void visit_references(const json_t *at, const char *where,
     json_t *v;
     json_object_foreach((json_t *)at, key, v) {
         char here[512];
-        snprintf(here, sizeof here, "%s%s%s", where, *where ? "." : "", key);
+        CAY_FORMAT(here, "%s%s%s", where, *where ? "." : "", key);
         if (!strcmp(cay__json_str(v, "type", ""), "ref"))
             fn(here, cay__json_str(v, "source", ""), arg);
         else if (json_is_object(v))
@@ -64,7 +64,7 @@ static void say_line(const char *what, const char *text)
 static void reference_text(const char *where, const char *source, void *arg)
 {
     char line[1200];
-    snprintf(line, sizeof line, "%s from %s", where, source);
+    CAY_FORMAT(line, "%s from %s", where, source);
     say_line("reads secret  ", line);
 }
 
@@ -77,8 +77,8 @@ static void print_beside(const json_t *o)
     char line[9000];
     json_array_foreach(json_object_get(o, "extra_path_grants"), i, v) {
         const char *host = cay__json_str(v, "host_path", NULL);
-        snprintf(line, sizeof line, "%s%s%s", cay__json_str(v, "path", ""),
-                 host ? ", the host's " : "", CAY_OR(host, ""));
+        CAY_FORMAT(line, "%s%s%s", cay__json_str(v, "path", ""), host ? ", the host's " : "",
+                   CAY_OR(host, ""));
         say_line(json_is_false(json_object_get(v, "read_only")) ? "may write     "
                                                                 : "may read      ",
                  line);
@@ -86,7 +86,7 @@ static void print_beside(const json_t *o)
     for (const char *p = cay__json_str(o, "policy", "");
          *p;) { /* its first line is only the version */
         size_t n = strcspn(p, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)CAY_MIN(n, sizeof line - 1), p);
+        CAY_FORMAT(line, "%.*s", (int)CAY_MIN(n, sizeof line - 1), p);
         if (!cay__str_starts(line, "cay-net "))
             say_line("network       ", line);
         p += n + (p[n] == '\n');

@@ -157,8 +157,8 @@ static int on_refused(const cay_net_record *r, void *arg)
     }
     refused *n = &p->at[p->n++];
     *n = (refused){ .port = r->port, .read = read, .count = 1, .last_ms = r->time_ms };
-    cay__str_copy(n->host, sizeof n->host, host);
-    cay__str_copy(n->reason, sizeof n->reason, r->reason);
+    CAY_COPY(n->host, host);
+    CAY_COPY(n->reason, r->reason);
     return 0;
 }
 

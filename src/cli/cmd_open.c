@@ -34,7 +34,7 @@ static void own_name(char *url, size_t cap)
     CAY_EACH(it, shared) {
         size_t n = strlen(*it);
         if (strncasecmp(url, *it, n) != 0 || (url[n] && url[n] != ':' && url[n] != '/') ||
-            !cay__str_copy(rest, sizeof rest, url + n))
+            !CAY_COPY(rest, url + n))
             continue;
         cay__str_join(url, cap, "http://cay.localhost", rest, NULL);
         return;
@@ -48,7 +48,7 @@ static int server_url(cay_client *client, const open_args *a, char *out, size_t 
     if (a->url) {
         cay__str_copy(out, cap, a->url);
     } else {
-        cay__str_join(path, sizeof path, cay_client_home(client), "/server.url", NULL);
+        CAY_JOIN(path, cay_client_home(client), "/server.url");
         if (cay__fd_read_file(AT_FDCWD, path, out, cap) <= 0)
             return cay_fail_why(
                 err, CAY_ENOENT, "no_server",
@@ -105,8 +105,8 @@ static int run_open(cli_call *c, cay_err *err)
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
     cli_audit("console.link", CAY_TENANT_DEFAULT, id);
     /* Behind the #: browsers send that to nobody, so it is in no log. */
-    snprintf(link, sizeof link, "%s/#/%s%s?in=%s", url, c->sb ? "sandbox/" : "",
-             c->sb ? cay_sandbox_id(c->sb) : "", text);
+    CAY_FORMAT(link, "%s/#/%s%s?in=%s", url, c->sb ? "sandbox/" : "",
+               c->sb ? cay_sandbox_id(c->sb) : "", text);
     explicit_bzero(text, sizeof text);
     if (a->print || cli.quiet || !open_browser(link)) {
         out_fmt("%s\n", link);

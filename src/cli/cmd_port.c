@@ -17,7 +17,7 @@ static int on_port(const cay_port *p, void *arg)
 {
     out_list *v = arg;
     char port[8];
-    snprintf(port, sizeof port, "%u", p->port);
+    CAY_FORMAT(port, "%u", p->port);
     if (!show_item(v, &cay__port_shape, p, port)) {
         out_row(&v->table, "*%s|%s|-%d", port, p->address, p->pid);
     }

@@ -72,7 +72,7 @@ static int on_exposed(const cay_exposed *e, void *arg)
     out_list *r = arg;
     char port[8];
     const cay__exposed_told told = { .e = *e };
-    snprintf(port, sizeof port, "%u", e->port);
+    CAY_FORMAT(port, "%u", e->port);
     if (!show_item(r, &cay__exposed_shape, &told, port)) {
         out_row(&r->table, "*%s|%s", port, out_time(e->expires_ms).s);
     }

@@ -55,7 +55,7 @@ static int on_box(const cay_info *i, void *arg)
 {
     purge_view *v = arg;
     char more[200];
-    snprintf(more, sizeof more, "%s %.160s", cay_state_name(i->state), CAY_OR(i->name, ""));
+    CAY_FORMAT(more, "%s %.160s", cay_state_name(i->state), CAY_OR(i->name, ""));
     v->running += i->state == CAY_RUNNING || i->state == CAY_PAUSED;
     add_item(v, 0, i->id, more, i->tenant);
     return 0;
@@ -153,10 +153,8 @@ static bool has_store(char *home, size_t cap, cay_err *err)
 {
     char path[4096];
     return cay__home_find(cli.home, home, cap, err) == 0 &&
-           ((cay__str_join(path, sizeof path, home, "/store.db", NULL) &&
-             access(path, F_OK) == 0) ||
-            (cay__str_join(path, sizeof path, home, "/keeper.log", NULL) &&
-             access(path, F_OK) == 0));
+           ((CAY_JOIN(path, home, "/store.db") && access(path, F_OK) == 0) ||
+            (CAY_JOIN(path, home, "/keeper.log") && access(path, F_OK) == 0));
 }
 
 static int purge_store(cay_client *client, const purge_args *a, purge_view *v, cay_err *err)

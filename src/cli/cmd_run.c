@@ -25,7 +25,7 @@ static int write_id(const char *path, const char *id, cay_err *err)
 {
     char line[64];
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-    int n = snprintf(line, sizeof line, "%s\n", id);
+    int n = CAY_FORMAT(line, "%s\n", id);
     if (fd < 0 || !cay__fd_write_all(fd, line, (size_t)n))
         return cay_fail_sys(err, "--id-file %s", path);
     return 0;

@@ -77,7 +77,7 @@ static void add_option(words *w, const char *name, const char *value)
 
 static void add_num(words *w, int i, const char *name, uint64_t v)
 {
-    snprintf(w->num[i], sizeof w->num[i], "%ju", v);
+    CAY_FORMAT(w->num[i], "%ju", v);
     add_option(w, name, v ? w->num[i] : NULL);
 }
 

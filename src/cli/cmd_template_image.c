@@ -26,9 +26,9 @@ static int on_progress(const cay_template_progress *p, void *arg)
     bar *b = arg;
     bool coming = b->p.total && b->p.done < b->p.total;
     if (!p->total)
-        snprintf(b->what, sizeof b->what, "%s layer %zu of %zu", p->what, p->layer, p->layers);
+        CAY_FORMAT(b->what, "%s layer %zu of %zu", p->what, p->layer, p->layers);
     else if (!b->what[0])
-        snprintf(b->what, sizeof b->what, "%s", p->what);
+        CAY_FORMAT(b->what, "%s", p->what);
     if (p->total || !coming)
         progress_at(&b->p, p->done, p->total);
     else

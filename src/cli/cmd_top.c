@@ -7,6 +7,7 @@
 #include <base/base.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <wire/shapes.h>
 
 enum { MOST = 512, FIRST_MS = 200 };
 
@@ -48,8 +49,8 @@ static int on_info(const cay_info *i, void *arg)
                 .state = i->state,
                 .memory_limit = i->limits.memory,
                 .created_ms = i->created_ms };
-    cay__str_copy(r->id, sizeof r->id, i->id);
-    cay__str_copy(r->name, sizeof r->name, cay__text_or(i->name, "-"));
+    CAY_COPY(r->id, i->id);
+    CAY_COPY(r->name, cay__text_or(i->name, "-"));
     return 0;
 }
 
@@ -117,7 +118,8 @@ static void to_json(const sample *s)
     out_json j = js_begin(true, '[');
     CAY_EACH_OF(r, s->v, s->n)
         js_object(&j,
-                  "id:%s, state:%s, cpu_milli:%ju, cpu_us:%ju, memory:%ju, memory_peak:%ju, "
+                  "id:%s, state:%s, " CAY__CPU_MILLI
+                  ":%ju, cpu_us:%ju, memory:%ju, memory_peak:%ju, "
                   "memory_limit=%s, pids:%ju, disk:%ju, inodes:%ju, oom_kills:%ju, pids_hits:%ju",
                   r->id, cay_state_name(r->state), r->cpu_milli, r->now.cpu_us, r->now.memory,
                   r->now.memory_peak, js_limit(r->memory_limit).s, r->now.pids, r->now.disk,

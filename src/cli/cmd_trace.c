@@ -24,11 +24,11 @@ static out_text format_duration(int64_t us)
 {
     out_text text;
     if (us < 10000)
-        snprintf(text.s, sizeof text.s, "%.2f ms", (double)us / 1e3);
+        CAY_FORMAT(text.s, "%.2f ms", (double)us / 1e3);
     else if (us < 10000000)
-        snprintf(text.s, sizeof text.s, "%.0f ms", (double)us / 1e3);
+        CAY_FORMAT(text.s, "%.0f ms", (double)us / 1e3);
     else
-        snprintf(text.s, sizeof text.s, "%.1f s", (double)us / 1e6);
+        CAY_FORMAT(text.s, "%.1f s", (double)us / 1e6);
     return text;
 }
 

@@ -230,7 +230,7 @@ static int file_out(cay_sandbox *sb, const char *from, const thing *is, int dir,
     CAY_AUTOFD dst = -1;
     CAY_TRY(cay_file_open_read(sb, NULL, from, NULL, &src, err));
     cay__id_make(id, 'd');
-    snprintf(temp, sizeof temp, ".cay-%s", id);
+    CAY_FORMAT(temp, ".cay-%s", id);
     dst = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (dst < 0)
         return cay_fail_sys(err, "write %s", name);
@@ -306,7 +306,7 @@ int copy_tree_out(cay_sandbox *sb, const char *from, const char *to, copy_opts *
     char parent[4096];
     const char *slash = strrchr(to, '/'), *name = slash ? slash + 1 : to;
     CAY_TRY(cay_file_stat(sb, NULL, from, true, &st, err));
-    cay__str_copy(parent, sizeof parent, slash ? to : ".");
+    CAY_COPY(parent, slash ? to : ".");
     if (slash)
         parent[slash == to ? 1 : slash - to] = 0;
     CAY_AUTOFD dir = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

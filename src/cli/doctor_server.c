@@ -37,7 +37,7 @@ static uint16_t port_of(cay_client *client, bool *tls)
     char path[4096], url[512];
     uint64_t port = PORT;
     *tls = false;
-    if (cay__str_join(path, sizeof path, cay_client_home(client), "/server.url", NULL) &&
+    if (CAY_JOIN(path, cay_client_home(client), "/server.url") &&
         cay__fd_read_file(AT_FDCWD, path, url, sizeof url) > 0) {
         const char *colon = strrchr(url, ':');
         url[strcspn(url, "\n")] = 0;

@@ -147,7 +147,7 @@ out_text js_limit(uint64_t v)
 {
     out_text text = { "null" };
     if (v != CAY_UNLIMITED)
-        snprintf(text.s, sizeof text.s, "%ju", v);
+        CAY_FORMAT(text.s, "%ju", v);
     return text;
 }
 

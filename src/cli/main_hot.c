@@ -35,8 +35,7 @@ static bool wants_checkpoint(const char *id)
 {
     char home[CAY__HOME_MAX], path[CAY__HOME_MAX + 64];
     return cay__home_find(cli.home, home, sizeof home, NULL) == 0 &&
-           cay__str_join(path, sizeof path, home, "/checkpoint/", id, NULL) &&
-           access(path, F_OK) == 0;
+           CAY_JOIN(path, home, "/checkpoint/", id) && access(path, F_OK) == 0;
 }
 
 static int find_sandbox(const char *id, cay_sandbox **out, cay_err *err)

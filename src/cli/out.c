@@ -150,9 +150,9 @@ out_text out_size(uint64_t v)
         whole /= 1024;
     }
     if (whole < 10 && u && tenth)
-        snprintf(text.s, sizeof text.s, "%ju.%ju %s", whole, tenth, units[u]);
+        CAY_FORMAT(text.s, "%ju.%ju %s", whole, tenth, units[u]);
     else
-        snprintf(text.s, sizeof text.s, "%ju %s", whole, units[u]);
+        CAY_FORMAT(text.s, "%ju %s", whole, units[u]);
     return text;
 }
 
@@ -169,7 +169,7 @@ out_text out_span(uint64_t ms)
     out_text text = { "unlimited" };
     CAY_EACH(row, rows)
         if (ms < row->below) {
-            snprintf(text.s, sizeof text.s, "%ju %s", ms / row->unit, row->name);
+            CAY_FORMAT(text.s, "%ju %s", ms / row->unit, row->name);
             break;
         }
     return text;
@@ -200,7 +200,7 @@ out_text out_time(int64_t wall_ms)
     time_t t = (time_t)(wall_ms / 1000);
     struct tm tm;
     if (!localtime_r(&t, &tm) || !strftime(text.s, sizeof text.s, "%Y-%m-%d %H:%M:%S", &tm))
-        cay__str_copy(text.s, sizeof text.s, "-");
+        CAY_COPY(text.s, "-");
     return text;
 }
 

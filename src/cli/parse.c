@@ -99,7 +99,7 @@ int cli_parse_mount(const char *text, cli_mount *out, cay_err *err)
     }
     if (out->source[0] != '/' &&
         realpath(out->source, real)) /* one that is not there is told of later, by its own name */
-        cay__str_copy(out->source, sizeof out->source, real);
+        CAY_COPY(out->source, real);
     if (strchr(out->source, '\n') || strchr(out->target, '\n'))
         return cay_fail(err, CAY_EINVAL, "--mount: a path has a newline");
     if (!out->target[0])

@@ -504,8 +504,7 @@ static uint32_t guarded_there(const char *dir)
     char path[4096];
     struct stat st;
     for (size_t i = 0; i < CAY_LEN(cay__guarded); i++)
-        if (cay__str_join(path, sizeof path, dir, "/", cay__guarded[i].path, NULL) &&
-            lstat(path, &st) == 0)
+        if (CAY_JOIN(path, dir, "/", cay__guarded[i].path) && lstat(path, &st) == 0)
             there |= 1u << i;
     return there;
 }

@@ -99,10 +99,10 @@ int serve_as(const char *name, bool root_keeper, const opt_list *listen, cay_err
         return cay_fail(err, CAY_EINVAL, "--user %.60s: that is root", name);
     bool fits;
     if (cli.home || (named && *named))
-        fits = cay__str_copy(given, sizeof given, CAY_OR(cli.home, named));
+        fits = CAY_COPY(given, CAY_OR(cli.home, named));
     else
-        fits = cay__str_join(given, sizeof given, "/var/lib/cay-", name, NULL);
-    if (!fits || !cay__str_join(run, sizeof run, "/run/cay-", name, NULL))
+        fits = CAY_JOIN(given, "/var/lib/cay-", name);
+    if (!fits || !CAY_JOIN(run, "/run/cay-", name))
         return cay_fail(err, CAY_EINVAL, "--user: the name of a directory is too long");
     CAY_TRY(own_dir(given, pw, err));
     CAY_TRY(own_dir(run, pw, err));

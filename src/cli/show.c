@@ -155,7 +155,7 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     show_members(j, &cay__sandbox_shape, i);
     const char *wall = show_wall(i);
     char level[16];
-    snprintf(level, sizeof level, "%d", i->level);
+    CAY_FORMAT(level, "%d", i->level);
     js_put(j, "isolation:%s, level=%s", wall, CAY_IF(wall, level));
     if (more)
         js_put(j, "+net=%s, +services=%s, +endpoints=%s", more->net, more->services,

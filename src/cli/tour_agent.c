@@ -49,7 +49,7 @@ int tour_agent(cay_sandbox *sb, char *said, size_t cap, cay_err *err)
     CAY_AUTOFD fd = memfd_create("script", MFD_CLOEXEC);
     if (fd < 0 || !cay__fd_write_all(fd, script, sizeof script - 1))
         return cay_fail_sys(err, "a script for the agent");
-    snprintf(name, sizeof name, "scripted:/proc/self/fd/%d", fd);
+    CAY_FORMAT(name, "scripted:/proc/self/fd/%d", fd);
     const cay_model_open_spec m = { .size = sizeof m, .model = name };
     CAY_TRY(put_files(sb, err));
     CAY_TRY(cay_model_open(&m, &model, err));

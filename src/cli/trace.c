@@ -189,8 +189,8 @@ static int on_tree_line(void *arg, const line *l)
     strip_id_prefix(cay__json_str(l->j, "id", ""), 16, s->id);
     strip_id_prefix(cay__json_str(l->j, "parent_id", ""), 16, s->parent);
     const json_t *more = json_object_get(data, "data");
-    cay__str_copy(s->sandbox, sizeof s->sandbox, cay__json_str(more, "cay.sandbox", ""));
-    cay__str_copy(s->process, sizeof s->process, cay__json_str(more, "cay.process", ""));
+    CAY_COPY(s->sandbox, cay__json_str(more, "cay.sandbox", ""));
+    CAY_COPY(s->process, cay__json_str(more, "cay.process", ""));
     if (t->n)
         t->from_us = CAY_MIN(t->from_us, s->from_us);
     else
@@ -301,7 +301,7 @@ static void order_spans(trace_tree *t)
 
 int trace_tree_read(const char *path, const char *id, trace_tree *out, cay_err *err)
 {
-    snprintf(out->id, sizeof out->id, "%s", id);
+    CAY_FORMAT(out->id, "%s", id);
     CAY_TRY(each_line(path, on_tree_line, out, err));
     order_spans(out);
     return 0;

@@ -59,7 +59,7 @@ int cay__http_client_open(const char *url, const char *key, cay__http_client **o
 
 bool cay__http_client_certs(cay__http_client *c, const char *dir)
 {
-    return cay__str_copy(c->to.certs, sizeof c->to.certs, dir);
+    return CAY_COPY(c->to.certs, dir);
 }
 
 cay__http_client *cay__http_client_ref(cay__http_client *c)

@@ -136,7 +136,7 @@ static int use_certs(tunnel *t, const char *certs, cay_err *err)
                   { "key.pem", CURLOPT_SSLKEY } };
     char path[600];
     CAY_EACH(file, files) {
-        snprintf(path, sizeof path, "%s/%s", certs, file->name);
+        CAY_FORMAT(path, "%s/%s", certs, file->name);
         if (access(path, R_OK) == 0)
             curl_easy_setopt(t->easy, file->option, path);
         else if (errno != ENOENT)

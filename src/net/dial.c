@@ -21,8 +21,8 @@ static int parse_unix(const char *url, cay__origin *o, cay_err *err)
     if (url[5] != '/' ||
         !cay__str_copy(o->host, sizeof((struct sockaddr_un *)0)->sun_path, url + 5))
         return fail_url(url, err);
-    cay__str_copy(o->scheme, sizeof o->scheme, "unix");
-    cay__str_copy(o->authority, sizeof o->authority, "localhost");
+    CAY_COPY(o->scheme, "unix");
+    CAY_COPY(o->authority, "localhost");
     return 0;
 }
 
@@ -79,7 +79,7 @@ int cay__origin_parse(const char *url, cay__origin *out, cay_err *err)
         return fail_url(url, err);
     memcpy(o.host, host, n);
     memcpy(o.authority, at, (size_t)(stop - at));
-    cay__str_copy(o.scheme, sizeof o.scheme, tls ? "https" : "http");
+    CAY_COPY(o.scheme, tls ? "https" : "http");
     n = strlen(end);
     while (n && end[n - 1] == '/')
         n--;
@@ -129,7 +129,7 @@ static int dial_unix(const cay__origin *to, const cay_call *call, int *fd, cay_e
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     int e;
-    cay__str_copy(sa.sun_path, sizeof sa.sun_path, to->host);
+    CAY_COPY(sa.sun_path, to->host);
     CAY_TRY(connect_to((const struct sockaddr *)&sa, sizeof sa, call, fd, &e, err));
     if (e)
         return fail_unreachable(to, strerror(e), err);
@@ -142,7 +142,7 @@ static int dial_tcp(const cay__origin *to, const cay_call *call, int *fd, cay_er
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
                               .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV },
                     *list = NULL;
-    snprintf(port, sizeof port, "%u", to->port);
+    CAY_FORMAT(port, "%u", to->port);
     int e = getaddrinfo(to->host, port, &hints, &list), rc = 0;
     if (e)
         return fail_unreachable(to, gai_strerror(e), err);
@@ -165,6 +165,6 @@ int cay__dial(const cay__origin *to, const cay_call *call, int *fd, cay_err *err
         return dial_unix(to, call, fd, err);
     if (!strcmp(to->scheme, "http"))
         return dial_tcp(to, call, fd, err);
-    snprintf(url, sizeof url, "https://%s", to->authority);
+    CAY_FORMAT(url, "https://%s", to->authority);
     return cay__http_dial(url, to->certs, call, fd, err);
 }

@@ -77,7 +77,7 @@ int cay__multipart_open(const char *content_type, cay__multipart_read *read, voi
     cay__multipart *m = cay__alloc(sizeof *m);
     m->read = read;
     m->arg = arg;
-    m->dlen = (size_t)snprintf(m->delim, sizeof m->delim, "\r\n--%s", boundary);
+    m->dlen = (size_t)CAY_FORMAT(m->delim, "\r\n--%s", boundary);
     memcpy(m->buf, "\r\n", 2); /* so that the first delimiter looks like the others */
     m->end = 2;
     m->in = true;
@@ -189,7 +189,7 @@ static int take_line(char *line, cay__form_part *out, cay_err *err)
     *colon = 0;
     v = colon + 1 + strspn(colon + 1, " \t");
     if (!strcasecmp(line, "content-type")) {
-        snprintf(out->type, sizeof out->type, "%s", v);
+        CAY_FORMAT(out->type, "%s", v);
     } else if (!strcasecmp(line, "content-disposition")) {
         if (out->name[0] || strncasecmp(v, "form-data", 9) ||
             !read_parameter(v, "name", out->name, sizeof out->name, &named) ||

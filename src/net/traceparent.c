@@ -29,8 +29,8 @@ bool cay__traceparent_read(const char *text, cay__traceparent *out)
         return false;
     if (text[CAY__TRACEPARENT] && (!strncmp(text, "00", 2) || text[CAY__TRACEPARENT] != '-'))
         return false;
-    snprintf(out->trace, sizeof out->trace, "%.32s", trace);
-    snprintf(out->span, sizeof out->span, "%.16s", span);
+    CAY_FORMAT(out->trace, "%.32s", trace);
+    CAY_FORMAT(out->span, "%.16s", span);
     out->sampled = strchr("13579bdf", flags[1]) != NULL;
     return true;
 }

@@ -129,7 +129,7 @@ int cay__builders_start(cay_client *client, cay__builders **out, cay_err *err)
     b->stop = eventfd(0, EFD_CLOEXEC);
     b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     e2b_build_sweep(client);
-    snprintf(b->owner, sizeof b->owner, "builder:%d", (int)getpid());
+    CAY_FORMAT(b->owner, "builder:%d", (int)getpid());
     int e = 0;
     if (b->stop < 0 || b->bell < 0)
         e = errno;

@@ -194,7 +194,7 @@ int cay__controller_start(cay_client *client, cay__controller **out, cay_err *er
     pthread_attr_t small;
     c->client = client;
     c->stop = eventfd(0, EFD_CLOEXEC);
-    snprintf(c->owner, sizeof c->owner, "server:%d", (int)getpid());
+    CAY_FORMAT(c->owner, "server:%d", (int)getpid());
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 << 10);
     int e;

@@ -42,7 +42,7 @@ struct cay__hub *cay__hub_new(cay_client *client)
     struct cay__hub *h = cay__alloc(sizeof *h);
     uint32_t n;
     cay__random(&n, sizeof n);
-    snprintf(h->stream, sizeof h->stream, "%08x", n);
+    CAY_FORMAT(h->stream, "%08x", n);
     pthread_mutex_init(&h->lock, NULL);
     h->client = client;
     h->stop = -1;
@@ -74,9 +74,8 @@ const char *cay__hub_stream(const struct cay__hub *h)
 uint32_t cay__net_mark(const cay_net_record *rec)
 {
     char text[512];
-    int n =
-        snprintf(text, sizeof text, "%" PRId64 " %" PRIu64 " %u %s %s %.200s %.60s", rec->time_ms,
-                 rec->flow, rec->port, rec->event, rec->verdict, rec->name, rec->address);
+    int n = CAY_FORMAT(text, "%" PRId64 " %" PRIu64 " %u %s %s %.200s %.60s", rec->time_ms,
+                       rec->flow, rec->port, rec->event, rec->verdict, rec->name, rec->address);
     return cay__hash(text, (size_t)CAY_MIN(n, (int)sizeof text - 1));
 }
 
@@ -91,8 +90,8 @@ static int on_info(const cay_info *info, void *arg)
     if (*info->tenant == '.') /* nobody's yet: who takes it from its pool is asked for again, and
                                  hears what comes then */
         return 0;
-    cay__str_copy(o->id, sizeof o->id, info->id);
-    cay__str_copy(o->tenant, sizeof o->tenant, info->tenant);
+    CAY_COPY(o->id, info->id);
+    CAY_COPY(o->tenant, info->tenant);
     return 0;
 }
 
@@ -155,9 +154,9 @@ static void describe_event(cay__hub_event *x, const cay_event *e, const char *mo
 static void publish_of(struct cay__hub *h, const char *tenant, const cay_event *e, const char *more)
 {
     cay__hub_event x = { .len = 0 };
-    cay__str_copy(x.sandbox, sizeof x.sandbox, e->sandbox);
-    cay__str_copy(x.kind, sizeof x.kind, e->kind);
-    cay__str_copy(x.tenant, sizeof x.tenant, tenant);
+    CAY_COPY(x.sandbox, e->sandbox);
+    CAY_COPY(x.kind, e->kind);
+    CAY_COPY(x.tenant, tenant);
     pthread_mutex_lock(&h->lock);
     x.number = h->next;
     describe_event(&x, e, more);
@@ -202,8 +201,8 @@ void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key,
 static void publish_snap(struct cay__hub *h, const cay_event *e, const char *snapshot)
 {
     char more[32 + CAY_ID_LEN];
-    snprintf(more, sizeof more, ",\"snapshot\":\"%.*s\"", CAY_ID_LEN,
-             snapshot); /* an id: nothing in it wants escaping */
+    CAY_FORMAT(more, ",\"snapshot\":\"%.*s\"", CAY_ID_LEN,
+               snapshot); /* an id: nothing in it wants escaping */
     publish_event(h, e, more);
 }
 
@@ -212,7 +211,7 @@ static void publish_snap(struct cay__hub *h, const cay_event *e, const char *sna
 static int on_snap(const cay_snapshot *s, void *arg)
 {
     struct cay__hub *h = arg;
-    cay__str_copy(h->last_snap, sizeof h->last_snap, s->id);
+    CAY_COPY(h->last_snap, s->id);
     if (h->knows_snaps)
         publish_snap(h,
                      &(cay_event){ .size = sizeof(cay_event),
@@ -229,7 +228,7 @@ static int newer_snaps(struct cay__hub *h)
 {
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
     char after[CAY_ID_LEN + 1];
-    cay__str_copy(after, sizeof after, h->last_snap); /* it changes meanwhile */
+    CAY_COPY(after, h->last_snap); /* it changes meanwhile */
     cay_snapshot_filter f = { .size = sizeof f,
                               .after = cay__text_or(after, NULL),
                               .limit = h->knows_snaps ? SNAPS : 0 };
@@ -240,7 +239,7 @@ static void look_for_snaps(struct cay__hub *h)
 {
     char gone[CAY_ID_LEN + 1];
     bool knew = h->knows_snaps;
-    cay__str_copy(gone, sizeof gone, h->last_snap);
+    CAY_COPY(gone, h->last_snap);
     int rc = newer_snaps(h);
     if (rc == CAY_ENOENT && *gone) { /* that one was removed: from the newest there is, and whoever
                                         draws them asks for all of them */

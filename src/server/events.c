@@ -47,7 +47,7 @@ static void put_event(const listener *l, uint64_t number, const char *kind, cons
                       size_t len, cay__buf *out)
 {
     char id[48];
-    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub), (unsigned long long)number);
+    CAY_FORMAT(id, "%s.%llu", cay__hub_stream(l->hub), (unsigned long long)number);
     cay__sse_event(out, id, kind, json, len);
 }
 
@@ -64,8 +64,8 @@ static bool on_heard_event(const cay__hub_event *e, void *arg)
 static void tell_lost(const listener *l, uint64_t n, cay__buf *out)
 {
     char json[96];
-    int len = snprintf(json, sizeof json, "{\"kind\":\"lost\",\"reason\":\"%s\",\"code\":%llu}",
-                       n ? "slow" : "unknown_id", (unsigned long long)n);
+    int len = CAY_FORMAT(json, "{\"kind\":\"lost\",\"reason\":\"%s\",\"code\":%llu}",
+                         n ? "slow" : "unknown_id", (unsigned long long)n);
     put_event(l, l->ear.cursor - 1, "lost", json, (size_t)len, out);
 }
 
@@ -135,10 +135,10 @@ int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
     listener *l = cay__alloc(sizeof *l);
     int rc = 0;
     l->hub = cay__server_hub(r->server);
-    cay__str_copy(l->sandbox, sizeof l->sandbox, CAY_OR(spec->sandbox, ""));
+    CAY_COPY(l->sandbox, CAY_OR(spec->sandbox, ""));
     if (r->who.scope != CAY__SCOPE_ADMIN &&
         !spec->sandbox) /* of one sandbox it was judged already */
-        cay__str_copy(l->tenant, sizeof l->tenant, r->who.tenant);
+        CAY_COPY(l->tenant, r->who.tenant);
     for (size_t i = 0; spec->kinds && spec->kinds[i] && rc == 0; i++) {
         if (i < KINDS && cay__str_copy(l->kinds[l->nkinds++], sizeof l->kinds[0], spec->kinds[i]))
             rc = 0;
@@ -179,7 +179,7 @@ int cay__net_follow_open(cay__req *r, const char *sandbox, bool denied, cay__net
     f->r = r;
     f->denied = denied;
     f->first = (cay__buf)CAY__BUF(64u << 20);
-    cay__str_copy(f->l.sandbox, sizeof f->l.sandbox, sandbox);
+    CAY_COPY(f->l.sandbox, sandbox);
     cay__str_copy(f->l.kinds[f->l.nkinds++], sizeof f->l.kinds[0], "net");
     int rc = cay__hub_join(f->l.hub, &f->l.ear, err);
     if (rc < 0)

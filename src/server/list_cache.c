@@ -74,9 +74,8 @@ static int64_t compute_skew(void)
 static void format_key(cay__cached_list *l, const cay__req *r)
 {
     const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
-    int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s",
-                     r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', CAY_OR(tenant, ""),
-                     r->dialect->name, r->route->op->path, r->head.query);
+    int n = CAY_FORMAT(l->key, "%c%s\n%s%s\n%s", r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't',
+                       CAY_OR(tenant, ""), r->dialect->name, r->route->op->path, r->head.query);
     if (n < 0 || (size_t)n >= sizeof l->key)
         l->key[0] = 0;
 }
@@ -128,7 +127,7 @@ void cay__cached_list_saw(cay__cached_list *l, const cay_info *info)
     size_t i = 0;
     while (i < CAY__LISTED_PROVIDERS && *l->seen[i] && strcmp(l->seen[i], info->provider) != 0)
         i++;
-    if (i == CAY__LISTED_PROVIDERS || !cay__str_copy(l->seen[i], sizeof l->seen[i], info->provider))
+    if (i == CAY__LISTED_PROVIDERS || !CAY_COPY(l->seen[i], info->provider))
         l->many = true;
 }
 
@@ -143,7 +142,7 @@ void cay__cached_list_keep(cay__cached_list *l, const char *body, size_t len)
     if (!s)
         s = find_oldest_slot(all, NULL);
     clear_slot(all, s);
-    cay__str_copy(s->key, sizeof s->key, l->key);
+    CAY_COPY(s->key, l->key);
     memcpy(s->providers, l->seen, sizeof s->providers);
     s->used = ++all->clock;
     /* The version has to be of those that it tells of; the first time they are only learnt. */

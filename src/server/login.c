@@ -161,8 +161,8 @@ static int take_login(const cay_key *k, void *arg)
     login *l = arg;
     l->key =
         (cay_key){ .size = sizeof l->key, .scope = k->scope, .id = l->id, .tenant = l->tenant };
-    cay__str_copy(l->id, sizeof l->id, k->id);
-    cay__str_copy(l->tenant, sizeof l->tenant, k->tenant);
+    CAY_COPY(l->id, k->id);
+    CAY_COPY(l->tenant, k->tenant);
     return 0;
 }
 

@@ -63,7 +63,7 @@ struct cay__previews *cay__server_previews(cay__server *s)
 static void name_instance(cay__server *s)
 {
     const char *home = cay_client_home(s->client);
-    snprintf(s->instance, sizeof s->instance, "%08x", cay__hash(home, strlen(home)));
+    CAY_FORMAT(s->instance, "%08x", cay__hash(home, strlen(home)));
 }
 
 typedef struct words {
@@ -362,7 +362,7 @@ static void mind_keys(const cay__server *s)
 static void leave_address(const cay__server *s, bool there)
 {
     char path[4096];
-    cay__str_join(path, sizeof path, cay_client_home(s->client), "/server.url", NULL);
+    CAY_JOIN(path, cay_client_home(s->client), "/server.url");
     if (!there) {
         unlink(path);
         return;

@@ -317,7 +317,7 @@ void cay__trace_end(cay__req *r)
     CAY_AUTOBUF b = CAY__BUF(SPAN_MAX);
     open_span(&b, a->self.span, &a->self, a->parent, a->began_ns, wall_ns(), "http");
     put_request(&b, r);
-    snprintf(status, sizeof status, "HTTP %d", r->reply->status);
+    CAY_FORMAT(status, "HTTP %d", r->reply->status);
     close_span(&b, r->reply->status >= 500 ? status : NULL, "");
     queue_span(r->server->tracing, &b);
     a->began_ns = 0;

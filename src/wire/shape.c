@@ -59,7 +59,7 @@ static int fail_field(reader *r, const spot *at, const char *reason, const char 
     cay__buf_json(&detail, CAY_OR(safe.data, ""), safe.len);
     cay__buf_str(&detail, "}");
     if (!detail.full)
-        cay__str_copy(r->err->detail, sizeof r->err->detail, detail.data);
+        CAY_COPY(r->err->detail, detail.data);
     return rc;
 }
 
@@ -358,7 +358,7 @@ static void get_encoded(reader *r, const json_t *obj, const cay__field *f, void 
     bool bytes = f->kind == CAY__F_BYTES;
     if (!bytes && f->kind != CAY__F_PATH && f->kind != CAY__F_PLACE)
         return;
-    snprintf(name, sizeof name, "%s%s", f->name, bytes ? "_base64" : "_hex");
+    CAY_FORMAT(name, "%s%s", f->name, bytes ? "_base64" : "_hex");
     const json_t *j = json_object_get(obj, name);
     if (bytes && j) {
         get_base64(r, NULL, f, j, base);

@@ -348,7 +348,7 @@ bool cay__shape_utf8(const cay__shape *s, const void *obj)
 static json_t *make_ref(const cay__shape *s)
 {
     char text[100];
-    snprintf(text, sizeof text, "#/components/schemas/%s", s->name);
+    CAY_FORMAT(text, "#/components/schemas/%s", s->name);
     return json_pack("{s:s}", "$ref", text);
 }
 
@@ -421,7 +421,7 @@ static void add_encoded_member(json_t *props, const cay__field *f, const char *t
                                const char *about)
 {
     char name[80];
-    snprintf(name, sizeof name, "%s_%s", f->name, tail);
+    CAY_FORMAT(name, "%s_%s", f->name, tail);
     json_object_set_new(props, name,
                         json_pack("{s:s, s:s}", "type", "string", "description", about));
 }

@@ -28,6 +28,9 @@
 #include <cay/volume.h>
 #include <cay/workspace.h>
 
+/* The limit's one name: of a field, in recipes of dialects, and of a column of the store. */
+#define CAY__CPU_MILLI "cpu_milli"
+
 /* sandbox.c: cay_info, cay_limits, cay_wall, cay_usage; cay_grant, cay_volume_use, cay_secret,
  * cay_fork */
 extern const cay__shape cay__sandbox_shape, cay__limits_shape, cay__wall_shape, cay__usage_shape;

@@ -157,7 +157,7 @@ static const cay__field build_create_params[] = {
           .about = "bytes of a step"),
     NAMED("disk", cay__build_query, b.limits.disk, U64, .max = 1ull << 50,
           .about = "bytes that a step may write"),
-    NAMED("cpu_milli", cay__build_query, b.limits.cpu_milli, U64, .max = 1000000,
+    NAMED(CAY__CPU_MILLI, cay__build_query, b.limits.cpu_milli, U64, .max = 1000000,
           .about = "CPU of a step, in thousandths"),
 };
 CAY__ASKED(build_create, cay__build_query);

@@ -120,7 +120,7 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
 cay_verdict chat_sample(void *arg, const char *server, const char *request, char **message)
 {
     char tool[80];
-    snprintf(tool, sizeof tool, "%.60s_asks_the_model", server);
+    CAY_FORMAT(tool, "%.60s_asks_the_model", server);
     cay_tool_call call = { .tool = tool, .call_id = "", .arguments = request };
     return chat_ask(arg, &call, message);
 }

@@ -352,7 +352,7 @@ static void show_help(chat *c, int argc, char **argv)
 {
     CAY_EACH(command, commands) {
         char word[128];
-        snprintf(word, sizeof word, "/%s %s", command->name, command->operands);
+        CAY_FORMAT(word, "/%s %s", command->name, command->operands);
         size_t wide = md_columns(word, strlen(word));
         if (wide <= HELP_WORD)
             chat_text(c, OUT_PLAIN, "%s%*s  %s", word, (int)(HELP_WORD - wide), "", command->what);

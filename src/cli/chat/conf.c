@@ -58,7 +58,7 @@ int conf_read(json_t **out, cay_err *err)
     char dir[4000], path[4096];
     if (!conf_dir(dir, sizeof dir))
         return 0;
-    snprintf(path, sizeof path, "%s/config.json", dir);
+    CAY_FORMAT(path, "%s/config.json", dir);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR)

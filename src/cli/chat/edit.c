@@ -310,7 +310,7 @@ static void lay_out(EditLine *el)
     }
     row += at / cols;
     if (row)
-        cay__fd_write_all(1, up, (size_t)snprintf(up, sizeof up, "\033[%zuA", row));
+        cay__fd_write_all(1, up, (size_t)CAY_FORMAT(up, "\033[%zuA", row));
     cay__fd_write_all(1, "\r\033[J", 4);
     el_resize(el);
     el_set(el, EL_REFRESH);

@@ -132,8 +132,8 @@ static int on_entry(const cay_dirent *ent, void *arg)
         strpbrk(ent->path, " \t\n"))
         return 0;
     if (is_text(ent->path, strlen(ent->path)) &&
-        (size_t)snprintf(word, sizeof word, "@%s%s%s", l->dir, ent->path,
-                         ent->st.type == CAY_DIR ? "/" : "") < sizeof word)
+        (size_t)CAY_FORMAT(word, "@%s%s%s", l->dir, ent->path, ent->st.type == CAY_DIR ? "/" : "") <
+            sizeof word)
         l->add(l->to, word);
     return 0;
 }

@@ -224,7 +224,7 @@ int keep_take(keep *k, uint64_t turn, cay_err *err)
 static void could_not(keep_done *d, const char *path)
 {
     if (!d->left++)
-        cay__str_copy(d->name, sizeof d->name, path);
+        CAY_COPY(d->name, path);
 }
 
 static bool put_path(keep *k, const char *path, uint32_t mode, const char *data, size_t len)
@@ -393,7 +393,7 @@ static int go_back(keep *k, int64_t point, keep_done *done, cay_err *err)
     CAY_TRY(store_prepare(k->db, "SELECT snapshot FROM points WHERE session = ?1 AND n = ?2",
                           k->session, point, &s, err));
     if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0))
-        cay__str_copy(snapshot, sizeof snapshot, (const char *)sqlite3_column_text(s, 0));
+        CAY_COPY(snapshot, (const char *)sqlite3_column_text(s, 0));
     sqlite3_finalize(s);
     if (*snapshot)
         CAY_TRY(cay_sandbox_undo(k->sb, NULL, snapshot, NULL, err));

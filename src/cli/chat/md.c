@@ -340,12 +340,12 @@ static void enter_item(layout *l, const MD_BLOCK_LI_DETAIL *d)
     char lead[16];
     flush_text(l);
     if (d->is_task)
-        snprintf(l->bullet, sizeof l->bullet, "[%c] ", d->task_mark == ' ' ? ' ' : 'x');
+        CAY_FORMAT(l->bullet, "[%c] ", d->task_mark == ' ' ? ' ' : 'x');
     else if (*n)
-        snprintf(l->bullet, sizeof l->bullet, "%u. ", (*n)++ % 1000000);
+        CAY_FORMAT(l->bullet, "%u. ", (*n)++ % 1000000);
     else
-        snprintf(l->bullet, sizeof l->bullet, "- ");
-    snprintf(lead, sizeof lead, "%*s", (int)strlen(l->bullet), "");
+        CAY_FORMAT(l->bullet, "- ");
+    CAY_FORMAT(lead, "%*s", (int)strlen(l->bullet), "");
     push_lead(l, lead);
 }
 

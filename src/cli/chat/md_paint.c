@@ -127,7 +127,7 @@ static void cut_long(md_paint *p)
     bool code = *p->fence;
     char again[8] = "";
     if (code)
-        snprintf(again, sizeof again, "%s\n", p->fence);
+        CAY_FORMAT(again, "%s\n", p->fence);
     finish_block(p, nl ? (size_t)(nl - p->text.data) + 1 : p->text.len);
     if (!code)
         return;

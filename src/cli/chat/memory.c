@@ -45,7 +45,7 @@ static void make_parents(const char *path)
 {
     char part[4096];
     for (const char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-        snprintf(part, sizeof part, "%.*s", (int)(p - path), path);
+        CAY_FORMAT(part, "%.*s", (int)(p - path), path);
         mkdir(part, 0700);
     }
 }
@@ -54,7 +54,7 @@ static void make_parents(const char *path)
 static int write_memory(const char *path, const char *text, cay_err *err)
 {
     char tmp[4200];
-    snprintf(tmp, sizeof tmp, "%s.new", path);
+    CAY_FORMAT(tmp, "%s.new", path);
     make_parents(path);
     unlink(tmp);
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

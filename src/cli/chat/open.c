@@ -10,10 +10,10 @@ int chat_db(chat *c, cay_err *err)
 {
     char path[4200];
     CAY_TRY(cli_client(&c->client, err));
-    snprintf(c->dir, sizeof c->dir, "%.4000s/chat", cay_client_home(c->client));
+    CAY_FORMAT(c->dir, "%.4000s/chat", cay_client_home(c->client));
     if (mkdir(c->dir, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, "%.200s", c->dir);
-    snprintf(path, sizeof path, "%s/chat.db", c->dir);
+    CAY_FORMAT(path, "%s/chat.db", c->dir);
     return store_open(path, &c->db, err);
 }
 
@@ -123,7 +123,7 @@ static int make_sandbox(chat *c, cay_err *err)
     cay_create spec = c->box.create;
     spec.provider = choose_provider(c);
     bool native = !spec.provider || !strcmp(spec.provider, "native");
-    snprintf(name, sizeof name, "chat-%s", c->s.name);
+    CAY_FORMAT(name, "chat-%s", c->s.name);
     spec.name = CAY_OR(spec.name, name);
     spec.from.directory = CAY_IF(native && *c->s.dir, c->s.dir);
     c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir &&
@@ -201,8 +201,7 @@ int chat_lock(chat *c, const char *name, int *lock, cay_err *err)
                            .l_whence = SEEK_SET,
                            .l_start = cay__hash(name, strlen(name)),
                            .l_len = 1 };
-    snprintf(path, sizeof path, "%s/lock",
-             c->dir); /* one file for all: a session is a byte of it */
+    CAY_FORMAT(path, "%s/lock", c->dir); /* one file for all: a session is a byte of it */
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_sys(err, "%.200s", path);
@@ -231,7 +230,7 @@ static int create_session(chat *c, const char *name, cay_err *err)
                             .sandbox = cay__strdup("") };
     c->s.agent = cay__strdup(
         CAY_OR(c->a->agent, cay__json_str(json_object_get(c->conf, "chat"), "agent", "default")));
-    cay__str_copy(c->s.name, sizeof c->s.name, name);
+    CAY_COPY(c->s.name, name);
     if (c->a->sandbox_id) {
         CAY_TRY(find_sandbox(c, c->a->sandbox_id, err));
         free(c->s.sandbox);
@@ -409,7 +408,7 @@ int chat_open(chat *c, cay_err *err)
                                    .elicit = chat_elicit };
     CAY_TRY(agent_mcp_open(&c->a->mcp, c->client, true, &c->asks, &c->mcp, err));
     CAY_TRY(agent_hosted_open(&c->a->hosted, &c->hosted, err));
-    snprintf(history, sizeof history, "%s/history", c->dir);
+    CAY_FORMAT(history, "%s/history", c->dir);
     edit_spec spec = { .history = history,
                        .arg = c,
                        .prompt = get_prompt,

@@ -60,7 +60,7 @@ static int rename_to(chat *c, const char *name, cay_err *err)
     CAY_TRY(store_rename(c->db, c->s.name, name, err));
     cay__close_fd(&c->lock);
     c->lock = cay__steal_fd(&lock);
-    cay__str_copy(c->s.name, sizeof c->s.name, name);
+    CAY_COPY(c->s.name, name);
     cay_conversation_free(c->talk);
     c->talk = store_conversation(c->db, c->s.name, &c->turn);
     return 0;

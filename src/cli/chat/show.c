@@ -242,7 +242,7 @@ void chat_tool_start(chat *c, const cay_tool_call *tool)
     char what[64];
     if (call)
         show_call(c, call, c->mode == CHAT_AUTO || !c->tty);
-    snprintf(what, sizeof what, "Running %.40s", tool->tool);
+    CAY_FORMAT(what, "Running %.40s", tool->tool);
     for (char *p = what; *p; p++) {
         if (*p >= ' ' && *p < 127)
             *p = *p;
@@ -283,7 +283,7 @@ static void show_output(chat *c, const json_t *item)
         const char *code = strstr(text, "Process exited with code ");
         if (code && code < body && strncmp(code + 25, "0\n", 2)) {
             char told[64];
-            snprintf(told, sizeof told, "exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
+            CAY_FORMAT(told, "exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
             write_line(c, OUT_WARN, lead, told, strlen(told));
             lead = next;
         }

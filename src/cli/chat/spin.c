@@ -46,8 +46,8 @@ static void draw_spinner(void)
     if (spinner.width)
         erase_line(&b, cols);
     if (ms >= 1000)
-        snprintf(rest, sizeof rest, " %lld s%s", (long long)(ms / 1000),
-                 ms >= HINT_MS ? " · Ctrl+C interrupts" : "");
+        CAY_FORMAT(rest, " %lld s%s", (long long)(ms / 1000),
+                   ms >= HINT_MS ? " · Ctrl+C interrupts" : "");
     size_t room = cols > 4 ? cols - 3u : 1, what = CAY_MIN(strlen(spinner.what), room),
            more = strlen(rest) - 2 * (strstr(rest, "·") != NULL) + (strstr(rest, "·") != NULL);
     bool fits = what + more <= room;
@@ -97,7 +97,7 @@ void spin_begin(const char *what)
     pthread_mutex_lock(&spinner.lock);
     if (!spinner.started)
         start_thread();
-    snprintf(spinner.what, sizeof spinner.what, "%s", what);
+    CAY_FORMAT(spinner.what, "%s", what);
     spinner.on = true;
     spinner.since = cay__now_ms();
     draw_spinner();

@@ -186,7 +186,7 @@ static void read_session(sqlite3_stmt *st, store_session *s)
                               .input = (uint64_t)sqlite3_column_int64(st, 10),
                               .cached = (uint64_t)sqlite3_column_int64(st, 11),
                               .output = (uint64_t)sqlite3_column_int64(st, 12) };
-    cay__str_copy(s->name, sizeof s->name, name);
+    CAY_COPY(s->name, name);
 }
 
 int store_get(sqlite3 *db, const char *name, store_session *out, cay_err *err)
@@ -412,6 +412,6 @@ cay_conversation *store_conversation(sqlite3 *db, const char *session, const uin
                                               .close = free };
     talk *t = cay__alloc(sizeof *t);
     *t = (talk){ .db = db, .turn = turn };
-    cay__str_copy(t->session, sizeof t->session, session);
+    CAY_COPY(t->session, session);
     return cay_conversation_new(&ops, t, session);
 }

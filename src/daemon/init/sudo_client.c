@@ -221,8 +221,8 @@ static bool is_kept_var(const wish *w, const char *kv)
             return false;
     if (is_named(kv, "HOME"))
         return w->keep && !w->home && !w->login;
-    CAY_EACH(alway, always)
-        if (is_named(kv, *alway))
+    CAY_EACH(it, always)
+        if (is_named(kv, *it))
             return true;
     return !strncmp(kv, "LC_", 3) || (w->keep && !w->login && strchr(kv, '=') && *kv != '=');
 }

@@ -156,7 +156,7 @@ int cay_client_alias(cay_client *client, const char *tenant, const char *alias, 
     if (cay__client_row(client, id, &row, NULL) < 0 || strcmp(row->row.tenant, tenant) != 0)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
                             "there is no sandbox %.20s of tenant %s", id, tenant);
-    cay__str_join(back, sizeof back, id, "/", key, NULL);
+    CAY_JOIN(back, id, "/", key);
     CAY_TRY(
         CAY__STORE(client, note_put, ALIAS_SPACE, back, "", err)); /* first what lets it go again */
     return CAY__STORE(client, note_put, ALIAS_SPACE, key, id, err);
@@ -173,6 +173,6 @@ static int delete_alias(const char *key, const char *value, void *arg)
 void cay__alias_forget(cay_client *client, const char *id)
 {
     char prefix[CAY_ID_LEN + 2];
-    if (strlen(id) == CAY_ID_LEN && cay__str_join(prefix, sizeof prefix, id, "/", NULL))
+    if (strlen(id) == CAY_ID_LEN && CAY_JOIN(prefix, id, "/"))
         CAY__STORE(client, note_list, ALIAS_SPACE, prefix, delete_alias, client, NULL);
 }

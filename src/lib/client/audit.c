@@ -73,7 +73,7 @@ static int find_head(struct cay__auditor *w, cay_err *err)
         bool sound = cay__audit_read(start, (size_t)(end - start), &l);
         if (sound) {
             w->seq = l.a.seq;
-            cay__str_copy(w->head, sizeof w->head, l.hash);
+            CAY_COPY(w->head, l.hash);
         }
         cay__audit_line_clear(&l);
         if (sound)
@@ -112,7 +112,7 @@ static int catch_up(struct cay__auditor *w, cay_err *err)
         return 0;
     CAY_TRY(cay__audit_files(w->dir, &first, &last, err));
     w->seq = 0;
-    cay__str_copy(w->head, sizeof w->head, CAY__AUDIT_ZERO);
+    CAY_COPY(w->head, CAY__AUDIT_ZERO);
     /* An empty or damaged last file goes on from the one before. */
     for (unsigned n = last; n && n >= first; n--) {
         CAY_TRY(open_number(w, n, err));
@@ -176,7 +176,7 @@ static int append_line(struct cay__auditor *w, const cay_audit *a, uint64_t drop
     }
     w->size += n;
     w->seq++;
-    cay__str_copy(w->head, sizeof w->head, hash);
+    CAY_COPY(w->head, hash);
     return 0;
 }
 

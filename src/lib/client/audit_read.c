@@ -74,9 +74,8 @@ bool cay__audit_read(const char *text, size_t len, cay__audit_line *l)
     if (cay__shape_read(&l->mem, l->j, &cay__audit_shape, CAY__F_OUT, &l->a, NULL) < 0)
         return false;
     l->a.hash = l->hash;
-    cay__str_copy(l->hash, sizeof l->hash, hash);
-    return cay__str_copy(l->prev, sizeof l->prev, cay__json_str(l->j, "prev", "")) &&
-           strlen(l->prev) == 64;
+    CAY_COPY(l->hash, hash);
+    return CAY_COPY(l->prev, cay__json_str(l->j, "prev", "")) && strlen(l->prev) == 64;
 }
 
 typedef struct walk {
@@ -197,7 +196,7 @@ typedef struct prover {
 
 static int report_bad_line(prover *v, const walk *w, const char *what)
 {
-    snprintf(v->p->why, sizeof v->p->why, "%08u.jsonl, line %zu: %s", w->file, w->line, what);
+    CAY_FORMAT(v->p->why, "%08u.jsonl, line %zu: %s", w->file, w->line, what);
     return 1;
 }
 
@@ -228,7 +227,7 @@ static int prove_line(walk *w, const char *text, size_t len, void *arg)
         p->first = l.a.seq;
     v->began = true;
     p->last = l.a.seq;
-    cay__str_copy(p->head, sizeof p->head, l.hash);
+    CAY_COPY(p->head, l.hash);
     if (!strcmp(l.a.action, "audit.dropped"))
         p->dropped += (uint64_t)cay__json_int(l.j, "count", 0);
     if (v->want_seq == l.a.seq) {
@@ -282,12 +281,12 @@ int cay_audit_verify(cay_client *client, const char *head, cay_audit_proof *out,
     p.torn += v.torn;
     bool cut = rc == 0 && v.want_seq && !v.met && (v.want_seq > p.last || !p.first);
     if (rc == 0 && v.torn && w.ended) { /* a crash cuts a line before its end */
-        snprintf(p.why, sizeof p.why, "the last line was changed");
+        CAY_FORMAT(p.why, "the last line was changed");
         rc = 1;
     } else if (cut) {
-        snprintf(p.why, sizeof p.why,
-                 "line %" PRIu64 " of the head given is missing: lines were taken from the end",
-                 v.want_seq);
+        CAY_FORMAT(p.why,
+                   "line %" PRIu64 " of the head given is missing: lines were taken from the end",
+                   v.want_seq);
         rc = 1;
     }
     cay__answer_give(out, &p, sizeof p);

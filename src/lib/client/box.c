@@ -93,7 +93,7 @@ const char *cay__gone_reason(const char *said)
 static void is_gone(cay__truth *t, const char *reason)
 {
     t->state = CAY_STOPPED;
-    cay__str_copy(t->reason, sizeof t->reason, cay__gone_reason(reason));
+    CAY_COPY(t->reason, cay__gone_reason(reason));
 }
 
 static void apply_status(cay__truth *t)
@@ -104,7 +104,7 @@ static void apply_status(cay__truth *t)
     } else if (t->status.state == CAY_RUNNING || t->status.state == CAY_PAUSED ||
                t->status.state == CAY_STOPPED) {
         if (t->state != t->status.state || (t->status.reason && *t->status.reason))
-            cay__str_copy(t->reason, sizeof t->reason, CAY_OR(t->status.reason, ""));
+            CAY_COPY(t->reason, CAY_OR(t->status.reason, ""));
         t->state = t->status.state;
     }
 }
@@ -120,7 +120,7 @@ static int query_status(cay__truth *t, const cay_call *call, cay_err *err)
 static void init_truth(cay__truth *t, const cay_row *row)
 {
     *t = (cay__truth){ .state = row->state };
-    cay__str_copy(t->reason, sizeof t->reason, CAY_OR(row->reason, ""));
+    CAY_COPY(t->reason, CAY_OR(row->reason, ""));
 }
 
 void cay__truth_take(cay_client *client, const cay_row *row, const cay_box_status *status,

@@ -88,7 +88,7 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
                  CAY_OR(text.data, "see the details"), text.full ? "; …" : "");
     cay__buf_str(&detail, "]}");
     if (err && !detail.full)
-        cay__str_copy(err->detail, sizeof err->detail, detail.data);
+        CAY_COPY(err->detail, detail.data);
     return CAY_EISOLATION;
 }
 
@@ -275,7 +275,7 @@ static int insert_record(cay_client *client, const char *id, const cay__spec *s,
         if (!cay__pool_kind(s, kind))
             return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                                 "such a sandbox cannot be kept ready: it has parts of its own");
-        snprintf(told, sizeof told, "{\"kind\":\"%s\"}", kind);
+        CAY_FORMAT(told, "{\"kind\":\"%s\"}", kind);
         row.tenant = CAY__WARM_TENANT;
         row.name = CAY__WARM_MAKING;
         row.metadata = told;

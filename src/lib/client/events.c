@@ -110,7 +110,7 @@ int cay_client_events(cay_client *client, const char *id, cay_events **out, cay_
     atomic_fetch_add(&client->refs, 1);
     ev->client = client;
     ev->ep = -1;
-    cay__str_copy(ev->sandbox, sizeof ev->sandbox, CAY_OR(id, ""));
+    CAY_COPY(ev->sandbox, CAY_OR(id, ""));
     int rc = open_sources(ev, err);
     if (rc < 0)
         cay_events_close(ev);
@@ -146,8 +146,8 @@ static void fill_event(cay_events *ev, const cay_net_record *net, cay_event *out
 static int say_lost(cay_events *ev, int count, const char *reason, cay_event *out)
 {
     ev->wire = (cay_event_wire){ .time_ms = cay__clock_ms(), .code = count, .kind = "lost" };
-    cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, ev->sandbox);
-    cay__str_copy(ev->wire.reason, sizeof ev->wire.reason, reason);
+    CAY_COPY(ev->wire.sandbox, ev->sandbox);
+    CAY_COPY(ev->wire.reason, reason);
     fill_event(ev, NULL, out);
     return 0;
 }
@@ -177,9 +177,8 @@ static int net_event(cay_events *ev, const char *line, cay_event *out)
         return say_lost(ev, 1, "malformed", out);
     ev->record = cay__net_record_of(ev->json, line);
     ev->wire = (cay_event_wire){ .time_ms = ev->record.time_ms, .kind = "net" };
-    cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, cay__json_str(ev->json, "box", ""));
-    cay__str_copy(ev->wire.reason, sizeof ev->wire.reason,
-                  cay__text_or(ev->record.verdict, ev->record.event));
+    CAY_COPY(ev->wire.sandbox, cay__json_str(ev->json, "box", ""));
+    CAY_COPY(ev->wire.reason, cay__text_or(ev->record.verdict, ev->record.event));
     fill_event(ev, &ev->record, out);
     return 0;
 }
@@ -210,7 +209,7 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
                 continue;
             ev->wire =
                 (cay_event_wire){ .time_ms = cay__clock_ms(), .kind = "mount", .reason = "died" };
-            cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, id);
+            CAY_COPY(ev->wire.sandbox, id);
             fill_event(ev, NULL, out);
             return 0;
         }

@@ -31,7 +31,7 @@ static known *known_of(cay__mount_events *m, const char *id)
             return k;
     known *k = cay__alloc(sizeof *k);
     *k = (known){ .next = m->all };
-    cay__str_copy(k->id, sizeof k->id, id);
+    CAY_COPY(k->id, id);
     return m->all = k;
 }
 
@@ -44,9 +44,9 @@ cay__mount_events *cay__mount_events_open(cay_client *client, const char *sandbo
     cay__mount_events *m = cay__alloc(sizeof *m);
     *m = (cay__mount_events){ .home = client->home_fd,
                               .notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK) };
-    cay__str_copy(m->sandbox, sizeof m->sandbox, sandbox);
+    CAY_COPY(m->sandbox, sandbox);
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = m };
-    snprintf(path, sizeof path, "/proc/self/fd/%d/mounts", client->home_fd);
+    CAY_FORMAT(path, "/proc/self/fd/%d/mounts", client->home_fd);
     if (m->notify < 0 ||
         inotify_add_watch(m->notify, path, IN_MODIFY | IN_CLOSE_WRITE | IN_DELETE | IN_ONLYDIR) <
             0 ||
@@ -101,7 +101,7 @@ const char *cay__mount_events_take(cay__mount_events *m)
             (const struct inotify_event *)(const void *)(m->buf + m->at);
         m->at += sizeof *e + e->len;
         if (has_new_dead_mount(m, e)) {
-            cay__str_copy(m->last, sizeof m->last, e->name);
+            CAY_COPY(m->last, e->name);
             return m->last;
         }
     }

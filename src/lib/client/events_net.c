@@ -30,7 +30,7 @@ struct cay__net_events {
 static bool watch_dir(const cay__net_events *n, int dir, uint32_t mask)
 {
     char path[40];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
+    CAY_FORMAT(path, "/proc/self/fd/%d", dir);
     return inotify_add_watch(n->notify, path, mask | IN_ONLYDIR) >= 0;
 }
 
@@ -50,7 +50,7 @@ static tail *tail_of(cay__net_events *n, const char *id)
             return t;
     tail *t = cay__alloc(sizeof *t);
     *t = (tail){ .next = n->tails };
-    cay__str_copy(t->id, sizeof t->id, id);
+    CAY_COPY(t->id, id);
     return n->tails = t;
 }
 
@@ -93,12 +93,12 @@ static void read_log(cay__net_events *n, const char *id)
     char name[CAY_ID_LEN + 16];
     struct stat st;
     tail *t = tail_of(n, id);
-    cay__str_join(name, sizeof name, id, ENDING, NULL);
+    CAY_JOIN(name, id, ENDING);
     CAY_AUTOFD fd = openat(n->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
     if (t->ino && t->ino != st.st_ino) { /* a new file: the end of the old one first */
-        cay__str_join(name, sizeof name, id, ENDING ".1", NULL);
+        CAY_JOIN(name, id, ENDING ".1");
         CAY_AUTOFD old = openat(n->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         struct stat was;
         if (old >= 0 && fstat(old, &was) == 0 && was.st_ino == t->ino)
@@ -140,7 +140,7 @@ static void skip_history(cay__net_events *n, const char *id)
 {
     struct stat st;
     char name[CAY_ID_LEN + 16];
-    cay__str_join(name, sizeof name, id, ENDING, NULL);
+    CAY_JOIN(name, id, ENDING);
     if (fstatat(n->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     tail *t = tail_of(n, id);
@@ -169,7 +169,7 @@ cay__net_events *cay__net_events_open(cay_client *client, const char *sandbox, i
 {
     cay__net_events *n = cay__alloc(sizeof *n);
     *n = (cay__net_events){ .home = client->home_fd, .dir = -1, .queue = CAY__BUF(2 * QUEUE_MOST) };
-    cay__str_copy(n->sandbox, sizeof n->sandbox, sandbox);
+    CAY_COPY(n->sandbox, sandbox);
     n->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     n->more = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (n->notify < 0 || n->more < 0 || !watch_dir(n, n->home, IN_CREATE) ||

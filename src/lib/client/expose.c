@@ -57,7 +57,7 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
                             "a port's token lives at most 7 days");
     e.expires_ms = e.created_ms + (int64_t)(CAY_OR(ttl_ms, DAY_MS));
     cay__random(raw, sizeof raw);
-    cay__str_copy(e.token, sizeof e.token, "cayp_");
+    CAY_COPY(e.token, "cayp_");
     cay__hex_put(e.token + 5, raw, sizeof raw);
     cay__sha256_hex(e.token, strlen(e.token), hash);
     key_of(sb->id, port, key);
@@ -127,7 +127,7 @@ int cay_port_exposed(cay_sandbox *sb, cay_exposed_fn *fn, void *arg, cay_err *er
     cay_client *client;
     char prefix[KEY_MAX];
     CAY_TRY(check_recorded(sb, 1, &client, err));
-    snprintf(prefix, sizeof prefix, "%s/", sb->id);
+    CAY_FORMAT(prefix, "%s/", sb->id);
     return CAY__STORE(client, note_list, SPACE, prefix, on_note, &w, err);
 }
 
@@ -172,6 +172,6 @@ static int on_drop(const char *key, const char *value, void *arg)
 void cay__expose_forget(cay_client *client, const char *id)
 {
     char prefix[KEY_MAX];
-    snprintf(prefix, sizeof prefix, "%s/", id);
+    CAY_FORMAT(prefix, "%s/", id);
     CAY__STORE(client, note_list, SPACE, prefix, on_drop, &(drop){ client }, NULL);
 }

@@ -124,7 +124,7 @@ int cay_client_find_of(cay_client *client, const cay_call *call, const char *ten
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "no sandbox is named; give its id");
     if (cay__id_valid(ref, 'c'))
-        cay__str_copy(id, sizeof id, ref);
+        CAY_COPY(id, ref);
     else if (!tenant || cay__alias_get(client, tenant, ref, take_alias, id) != 0)
         return not_found(ref, err);
     int rc = cay__client_row(client, id, &row, err);

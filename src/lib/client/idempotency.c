@@ -40,7 +40,7 @@ static int on_found(const cay_idempotency_record *a, const char *owner, void *ar
     cay_row who = { .size = sizeof who, .box = owner };
     if (*owner && !cay__maker_is_dead(&who))
         return 0;
-    cay__str_copy(q->dead, sizeof q->dead, owner);
+    CAY_COPY(q->dead, owner);
     q->foreign = (!*owner || a->status) && q->fn(a, q->arg) != 0;
     return 0;
 }

@@ -135,7 +135,7 @@ static void add_mount(const char *target, const char *why, void *arg)
     cay_wall *to = cay__arena_take(&f->mem, (i->nwalls + 1) * sizeof *to);
     if (i->nwalls)
         memcpy(to, i->walls, i->nwalls * sizeof *to);
-    cay__str_join(name, sizeof name, "storage ", target, NULL);
+    CAY_JOIN(name, "storage ", target);
     to[i->nwalls++] = (cay_wall){
         cay__arena_str(&f->mem, name), *why ? "off" : "on", cay__arena_str(&f->mem, why),
         *why ? "cay kill it and cay resume it: its storage is mounted again then" : ""
@@ -160,7 +160,7 @@ static void read_boot_id(const cay_info *i, const cay_provider_ops *ops, void *b
                          const cay_call *call, char *out, size_t cap)
 {
     char path[96];
-    snprintf(path, sizeof path, "/proc/%d/root%s", i->pid, BOOT_ID);
+    CAY_FORMAT(path, "/proc/%d/root%s", i->pid, BOOT_ID);
     if (cay__fd_read_file(AT_FDCWD, path, out, cap) >= 0 || i->idle_ms || !ops->open_read)
         return;
     const cay_read spec = { .size = sizeof spec };

@@ -58,7 +58,7 @@ static int put_in(cay_sandbox *sb, const cay_call *call, cay_err *err)
     CAY_EACH(file, files) {
         char path[64];
         const cay_write w = { .size = sizeof w, .mode = file->mode, .parents = true };
-        snprintf(path, sizeof path, PUT "%s", file->name);
+        CAY_FORMAT(path, PUT "%s", file->name);
         CAY_TRY(cay_file_put(sb, call, path, file->data, file->len, &w, err));
     }
     const cay_spawn s = { .size = sizeof s, .argv = argv, .tag = CAY__INTERPRETER };

@@ -93,7 +93,7 @@ int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsi
                  waiting, kind, tenant);
     own.retry = CAY_RETRY_YES;
     own.retry_after_ms = 5000;
-    snprintf(own.detail, sizeof own.detail, "{\"queue\":%u,\"most\":%u}", waiting, most);
+    CAY_FORMAT(own.detail, "{\"queue\":%u,\"most\":%u}", waiting, most);
     if (err)
         *err = own;
     return CAY_ERATE;
@@ -149,7 +149,7 @@ int cay_job_done(cay_client *client, const cay_job *t, cay_err *err)
 int cay_job_fail(cay_client *client, const cay_job *t, const char *why, cay_err *err)
 {
     char text[ERROR + 1];
-    cay__str_copy(text, sizeof text, CAY_OR(why, ""));
+    CAY_COPY(text, CAY_OR(why, ""));
     if (t->attempts >= t->most)
         return CAY__STORE(client, job_end, t->id, t->fence, "dead", 0, text, err);
     uint64_t wait = t->backoff_ms;

@@ -125,10 +125,10 @@ static known *known_new(const char *id, const cay_key_row *row)
     k->there = row != NULL;
     if (row) {
         k->key = row->key;
-        cay__str_copy(k->hash, sizeof k->hash, row->hash);
+        CAY_COPY(k->hash, row->hash);
     }
     k->key.size = sizeof k->key;
-    cay__str_copy(k->id, sizeof k->id, id);
+    CAY_COPY(k->id, id);
     k->key.id = k->id;
     char *p = k->text;
     for (size_t i = 0; i < CAY_LEN(from); i++) {
@@ -201,7 +201,7 @@ static void note_use(cay_client *client, const known *k)
     used *u = &client->keys->used[cay__hash(k->id, CAY_KEY_ID_LEN) % USED];
     if (strcmp(u->id, k->id) != 0) {
         *u = (used){ .written_ms = k->key.used_ms };
-        cay__str_copy(u->id, sizeof u->id, k->id);
+        CAY_COPY(u->id, k->id);
     }
     u->at_ms = cay__clock_ms();
     pthread_mutex_unlock(&client->lock);

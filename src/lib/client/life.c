@@ -42,7 +42,7 @@ static int look_unrecorded(cay_sandbox *sb, const cay_call *call, look *l, cay_e
     if (rc == 0) {
         l->t.asked = true;
         l->t.state = l->t.status.state;
-        cay__str_copy(l->t.reason, sizeof l->t.reason, CAY_OR(l->t.status.reason, ""));
+        CAY_COPY(l->t.reason, CAY_OR(l->t.status.reason, ""));
     }
     if (rc == CAY_EGONE || rc == CAY_ENOENT ||
         l->t.state == CAY_STOPPED) { /* nothing is kept of it */

@@ -30,7 +30,7 @@ static int on_status(size_t i, const cay_box_status *st, void *arg)
     if (i >= l->n)
         return 0;
     l->status[i] = *st;
-    cay__str_copy(l->reasons[i], sizeof l->reasons[i], CAY_OR(st->reason, ""));
+    CAY_COPY(l->reasons[i], CAY_OR(st->reason, ""));
     l->status[i].reason = l->reasons[i];
     l->seen[i] = true;
     return 0;

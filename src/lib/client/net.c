@@ -284,22 +284,22 @@ static void fill_remedy(const cay__verdict *v, const char *host, uint16_t port,
 {
     char rule[CAY__RULE_MAX], asked[300];
     if (!port || port == 443 || port == 80)
-        snprintf(asked, sizeof asked, "%.253s", host);
+        CAY_FORMAT(asked, "%.253s", host);
     else if (strchr(host, ':'))
-        snprintf(asked, sizeof asked, "[%.253s]:%d", host, (int)port);
+        CAY_FORMAT(asked, "[%.253s]:%d", host, (int)port);
     else
-        snprintf(asked, sizeof asked, "%.253s:%d", host, (int)port);
+        CAY_FORMAT(asked, "%.253s:%d", host, (int)port);
     if (v->rule)
         cay__rule_text(v->rule, rule, sizeof rule);
     if (!strcmp(v->reason, "default_deny") || !strcmp(v->reason, "off"))
-        snprintf(out->remedy, sizeof out->remedy, "%.300s", asked);
+        CAY_FORMAT(out->remedy, "%.300s", asked);
     else if (!strcmp(v->reason, "tenant_deny"))
-        snprintf(out->remedy, sizeof out->remedy, "take rule %.300s away", rule);
+        CAY_FORMAT(out->remedy, "take rule %.300s away", rule);
     else if (!strcmp(v->reason, "operator_deny"))
-        snprintf(out->remedy, sizeof out->remedy, "only the operator can: %s", CAY__EGRESS_CONF);
+        CAY_FORMAT(out->remedy, "only the operator can: %s", CAY__EGRESS_CONF);
     else if (!strcmp(v->reason, "blocked_range"))
-        snprintf(out->remedy, sizeof out->remedy,
-                 "only the operator can: a lift or service line of %s", CAY__EGRESS_CONF);
+        CAY_FORMAT(out->remedy, "only the operator can: a lift or service line of %s",
+                   CAY__EGRESS_CONF);
 }
 
 static int judge_remote(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
@@ -345,8 +345,8 @@ int cay_net_evaluate(cay_sandbox *sb, const cay_call *call, const char *host, ui
     else
         v = cay__decide_lookup(&op, &p, name);
     a.allow = v.allow;
-    cay__str_copy(a.reason, sizeof a.reason, v.reason);
-    cay__str_copy(a.range, sizeof a.range, CAY_OR(v.range, ""));
+    CAY_COPY(a.reason, v.reason);
+    CAY_COPY(a.range, CAY_OR(v.range, ""));
     if (v.rule)
         cay__rule_text(v.rule, a.rule, sizeof a.rule);
     const char *proto = "tcp";
@@ -355,7 +355,7 @@ int cay_net_evaluate(cay_sandbox *sb, const cay_call *call, const char *host, ui
     else if (v.proto == CAY__NET_HTTP)
         proto = "http";
     if (v.allow && (port || is_addr))
-        cay__str_copy(a.proto, sizeof a.proto, proto);
+        CAY_COPY(a.proto, proto);
     if (!v.allow)
         fill_remedy(&v, name, port, &a);
     cay__answer_give(out, &a, sizeof a);

@@ -24,7 +24,7 @@ static int on_listed_process(const cay_proc_info *i, void *arg)
     cay__exec *x = &e->v[e->n++];
     *x =
         (cay__exec){ .from_ms = i->started_ms, .to_ms = i->state == 'X' ? i->ended_ms : INT64_MAX };
-    cay__str_copy(x->id, sizeof x->id, i->id);
+    CAY_COPY(x->id, i->id);
     e->blind |= i->state == 'X' && !i->ended_ms;
     return 0;
 }

@@ -84,8 +84,8 @@ int cay_net_log(cay_sandbox *sb, cay_net_record_fn *fn, void *arg, cay_err *err)
     }
     __attribute__((cleanup(cay__execs_clear))) cay__execs ran = { 0 };
     cay__execs_read(sb, &ran);
-    cay__str_join(name, sizeof name, sb->id, ".jsonl.1", NULL);
+    CAY_JOIN(name, sb->id, ".jsonl.1");
     CAY_TRY(read_file(dir, name, &ran, fn, arg));
-    cay__str_join(name, sizeof name, sb->id, ".jsonl", NULL);
+    CAY_JOIN(name, sb->id, ".jsonl");
     return read_file(dir, name, &ran, fn, arg);
 }

@@ -60,7 +60,7 @@ int cay__pool_read(cay_client *client, const char *id, cay__pool_note *out, cay_
     *out = (cay__pool_note){ .all = j,
                              .low = (unsigned)cay__json_int(j, "low", 1),
                              .high = (unsigned)cay__json_int(j, "high", 1) };
-    cay__str_copy(out->id, sizeof out->id, id);
+    CAY_COPY(out->id, id);
     return 0;
 }
 
@@ -163,7 +163,7 @@ int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given
                             w.template_);
     CAY_TRY(cay__pool_means(client, call, all, means, sizeof means, err));
     n.all = all;
-    cay__str_copy(n.id, sizeof n.id, id);
+    CAY_COPY(n.id, id);
     CAY_TRY(CAY__STORE(client, note_list, SPACE, "", count_pool, &pools, err));
     if (!known && pools >= CAY_POOL_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most",

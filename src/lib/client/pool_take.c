@@ -141,7 +141,7 @@ static int learn_request(const char *key, const char *value, void *arg)
     json_object_set(j, times < LEARN ? "other" : "request", request);
     json_object_set_new(j, "others", json_integer(times < LEARN ? times : 0));
     cay__pool_note n = { .all = j };
-    cay__str_copy(n.id, sizeof n.id, key);
+    CAY_COPY(n.id, key);
     cay__pool_write(m->client, &n, NULL);
     return 1;
 }

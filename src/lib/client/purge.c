@@ -73,7 +73,7 @@ static int remove_box(purge *p, const char *id, cay_err *err)
         return 0;
     if (p->forget && rc != CAY_ECANCELED) {
         char text[400];
-        snprintf(text, sizeof text, "sandbox %s: %s", id, why.msg);
+        CAY_FORMAT(text, "sandbox %s: %s", id, why.msg);
         if (p->left)
             p->left(text, p->arg);
         return 0;

@@ -115,7 +115,7 @@ static int one_kind(remote_purge *p, size_t k, cay_err *err)
             continue;
         if (got == CAY_EPERM || (p->forget && got != CAY_ECANCELED)) {
             char text[400];
-            snprintf(text, sizeof text, "%s %s: %s", kinds[k].what, p->names[i], why.msg);
+            CAY_FORMAT(text, "%s %s: %s", kinds[k].what, p->names[i], why.msg);
             if (p->left)
                 p->left(text, p->arg);
             continue;

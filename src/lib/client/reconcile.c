@@ -27,7 +27,7 @@
 static int64_t start_time(int64_t pid)
 {
     char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    CAY_FORMAT(path, "/proc/%lld/stat", (long long)pid);
     if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
         return -1;
     char *p = strrchr(text, ')'); /* the name before it may hold anything */

@@ -83,7 +83,7 @@ static int read_fill(cay_client *client, const char *name, const char *arg, cay_
         if (!close)
             break;
         const char *from = at + sizeof open - 1;
-        snprintf(other, sizeof other, "%.*s", (int)CAY_MIN(close - from, 63), from);
+        CAY_FORMAT(other, "%.*s", (int)CAY_MIN(close - from, 63), from);
         rc = read_store(client, name, other, &v, err);
         if (rc == 0)
             cay__buf_add(&b, v.data, v.len);

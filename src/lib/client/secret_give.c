@@ -68,9 +68,9 @@ static void add_env(cay_create *c, cay__arena *mem)
         if (find_secret(c, i, c->net.secrets[i].name))
             continue;
         cay__id_make(id, 'v');
-        snprintf(text, sizeof text, "cay-secret-%s", id);
+        CAY_FORMAT(text, "cay-secret-%s", id);
         if (CAY__MUTANT("secret-inside") && getenv(c->net.secrets[i].name))
-            snprintf(text, sizeof text, "%s", getenv(c->net.secrets[i].name));
+            CAY_FORMAT(text, "%s", getenv(c->net.secrets[i].name));
         env[n++] = (cay_pair){ c->net.secrets[i].name, cay__arena_str(mem, text) };
     }
     CAY_EACH_OF(it, c->process.env, old) /* what the caller says comes last, and wins */
@@ -197,7 +197,7 @@ static int put_trust(const cay_provider_ops *ops, void *box, const cay_call *cal
         memcpy(name, all + at, head[0]), name[head[0]] = '\0';
         const char *data = all + at + head[0];
         at += head[0] + (size_t)head[1];
-        if (strchr(name, '/') || !cay__str_join(path, sizeof path, "/etc/cay/", name, NULL))
+        if (strchr(name, '/') || !CAY_JOIN(path, "/etc/cay/", name))
             return cay_fail(err, CAY_EUPSTREAM, "what the sandbox has to trust has a wrong name");
         CAY_TRY(put_file(ops, box, call, path, data, head[1], err));
         for (size_t i = 0; i < CAY_LEN(also);

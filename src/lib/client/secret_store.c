@@ -44,7 +44,7 @@ static int key_path(char *out, size_t cap, cay_err *err)
 static bool inside_home(const cay_client *client, const char *path)
 {
     char dir[PATH_MAX], real[PATH_MAX];
-    cay__str_copy(dir, sizeof dir, path);
+    CAY_COPY(dir, path);
     char *slash = strrchr(dir, '/');
     if (slash > dir)
         *slash = '\0';
@@ -56,7 +56,7 @@ static int make_key(const char *path, cay_err *err)
 {
     char dir[PATH_MAX], hex[2 * KEY_BYTES + 2];
     unsigned char key[KEY_BYTES];
-    cay__str_copy(dir, sizeof dir, path);
+    CAY_COPY(dir, path);
     for (char *c = dir + 1; *c; c++)
         if (*c == '/') {
             *c = '\0';

@@ -84,10 +84,10 @@ static int read_note(const char *text, void *arg)
     CAY_AUTOJSON *o = NULL;
     if (cay__json_object("volume", text, &o, NULL) < 0)
         return 0; /* not ready: removing it is possible, using it is not */
-    cay__str_copy(n->provider, sizeof n->provider, cay__json_str(o, "provider", ""));
+    CAY_COPY(n->provider, cay__json_str(o, "provider", ""));
     n->limit = (uint64_t)CAY_MAX(cay__json_int(o, "limit", 0), 0);
     n->created_ms = cay__json_int(o, "created_ms", 0);
-    cay__str_copy(n->once, sizeof n->once, cay__json_str(o, "once", ""));
+    CAY_COPY(n->once, cay__json_str(o, "once", ""));
     n->hard = cay__json_bool(o, "hard", false);
     n->ready = !strcmp(cay__json_str(o, "state", ""), "ready");
     return 0;
@@ -251,7 +251,7 @@ static int on_forget(const char *key, const char *value, void *arg)
 void cay__volumes_forget(cay_client *client, const char *id)
 {
     char prefix[CAY_ID_LEN + 2];
-    cay__str_join(prefix, sizeof prefix, id, "/", NULL);
+    CAY_JOIN(prefix, id, "/");
     CAY__STORE(client, note_list, SPACE_USE, prefix, on_forget, client, NULL);
 }
 
@@ -293,8 +293,8 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
     n = (note){ .limit = s.limit, .hard = s.hard, .created_ms = cay__clock_ms() };
-    cay__str_copy(n.provider, sizeof n.provider, p->ops->name);
-    cay__str_copy(n.once, sizeof n.once, CAY_OR(s.once, ""));
+    CAY_COPY(n.provider, p->ops->name);
+    CAY_COPY(n.once, CAY_OR(s.once, ""));
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */
     CAY_TRY(put_note(client, s.name, &n, "making", err));
     CAY_FAULT("volume.recorded");
@@ -486,7 +486,7 @@ void cay__volumes_tenant_gone(cay_client *client, const char *tenant)
     char sum[CAY__SHA256_HEX], prefix[40];
     names l = { 0 };
     cay__sha256_hex(tenant, strlen(tenant), sum);
-    snprintf(prefix, sizeof prefix, CAY__VOLUME_BUILD "%.16s.", sum);
+    CAY_FORMAT(prefix, CAY__VOLUME_BUILD "%.16s.", sum);
     CAY__STORE(client, note_list, SPACE, prefix, on_name, &l, NULL);
     CAY_EACH_OF(it, l.v, l.n)
         cay_volume_remove(client, NULL, *it, NULL);

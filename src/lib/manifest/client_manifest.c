@@ -190,9 +190,9 @@ static int add_bind(grants *g, const cay_mount_target *t)
                         "source %.80s is relative, and the manifest has no directory", source);
     bool fits;
     if (*source == '/')
-        fits = cay__str_copy(whole, sizeof whole, source);
+        fits = CAY_COPY(whole, source);
     else
-        fits = cay__str_join(whole, sizeof whole, base, "/", source, NULL);
+        fits = CAY_JOIN(whole, base, "/", source);
     if (!fits || !realpath(whole, real))
         return cay__bad(g->err, "mount_config_invalid", t->entry, "path_not_found",
                         "source %.80s: %s", source, strerror(fits ? errno : ENAMETOOLONG));
@@ -320,8 +320,8 @@ static int run_build(cay_client *client, const cay_call *call, const cay__spec *
     char each[16], entries[16];
     const char *args[4 + CAY_STACK_MAX] = { name, entries, each, template_ };
     seen s = { &spec->create, p };
-    snprintf(entries, sizeof entries, "%u", p->m->limit_entries);
-    snprintf(each, sizeof each, "%u", p->m->limit_files);
+    CAY_FORMAT(entries, "%u", p->m->limit_entries);
+    CAY_FORMAT(each, "%u", p->m->limit_files);
     for (size_t i = 0; i < spec->box.nlayers; i++)
         args[4 + i] = spec->box.layers[i];
     CAY_TRY(cay__plan_wire(p, &wire, err));
@@ -339,7 +339,7 @@ bool cay__mani_there(cay_client *client, const char *name, bool touch)
 {
     char path[64];
     struct stat st;
-    cay__str_join(path, sizeof path, "layers/", name, NULL);
+    CAY_JOIN(path, "layers/", name);
     if (fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
     if (touch)

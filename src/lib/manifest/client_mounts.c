@@ -122,7 +122,7 @@ static void add_grants(const list *l, const cay__storage *st, cay_create *c, cay
     for (size_t i = 0; i < l->n; i++) {
         size_t k = l->n - 1 - i;
         char source[32];
-        snprintf(source, sizeof source, CAY__GRANT_MOUNT "%d", st->mounts[k]);
+        CAY_FORMAT(source, CAY__GRANT_MOUNT "%d", st->mounts[k]);
         g[c->files.ngrants + i] =
             (cay_grant){ cay__arena_str(mem, source), l->m[k].target, l->m[k].rw };
     }

@@ -52,8 +52,8 @@ static const cay_pair *read_headers(cay__arena *mem, json_t *map)
 static void read_git(const json_t *j, cay__arena *mem, cay__fetch_source *s)
 {
     char url[1024];
-    snprintf(url, sizeof url, "https://%s/%s.git", cay__json_str(j, "host", "github.com"),
-             cay__json_str(j, "repo", ""));
+    CAY_FORMAT(url, "https://%s/%s.git", cay__json_str(j, "host", "github.com"),
+               cay__json_str(j, "repo", ""));
     int64_t depth = cay__json_int(j, "depth", 1);
     s->url = cay__arena_str(mem, url);
     s->ref = cay__json_str(j, "ref", NULL);
@@ -140,7 +140,7 @@ static int fetch_content(cay_client *client, const cay_call *call, const cay__fe
         free_fetched(&f);
         return rc;
     }
-    cay__str_copy(f.identity, sizeof f.identity, got.identity);
+    CAY_COPY(f.identity, got.identity);
     *out = f;
     return 0;
 }
@@ -160,9 +160,9 @@ int cay__fetch_entry(cay_client *client, const cay_call *call, const cay__fetch_
         CAY_TRY(cay__source_identity(client, call, &s, identity, err));
     if (ask->known || !identity[0]) {
         CAY_TRY(fetch_content(client, call, &s, identity, &f, err));
-        cay__str_copy(identity, sizeof identity, f.identity);
+        CAY_COPY(identity, f.identity);
     }
     *out = f;
-    cay__str_join(out->identity, sizeof out->identity, identity, " ", hex, NULL);
+    CAY_JOIN(out->identity, identity, " ", hex);
     return 0;
 }

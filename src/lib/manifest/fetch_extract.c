@@ -46,7 +46,7 @@ static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
     if (detail)
         text = cay__json_text(detail, sizeof err->detail - 1);
     if (err && text)
-        cay__str_copy(err->detail, sizeof err->detail, text);
+        CAY_COPY(err->detail, text);
     return rc;
 }
 
@@ -155,7 +155,7 @@ static int on_entry(const cay__fs_entry *e, void *arg)
 {
     placing *p = arg;
     char path[BASE_MAX + CAY__ITEM_PATH + 2];
-    snprintf(path, sizeof path, "%s%s%s", p->base, CAY_TEXT_IF(*p->base, "/"), e->path);
+    CAY_FORMAT(path, "%s%s%s", p->base, CAY_TEXT_IF(*p->base, "/"), e->path);
     if (p->look)
         p->rc = check_existing(p, e, path);
     else
@@ -229,7 +229,7 @@ int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract
     placing p = { .sb = sb, .call = call, .look = true, .err = err };
     const char *slash = strrchr(x.path, '/');
     if (slash)
-        snprintf(p.base, sizeof p.base, "%.*s", (int)CAY_MAX(slash - x.path, (ptrdiff_t)1), x.path);
+        CAY_FORMAT(p.base, "%.*s", (int)CAY_MAX(slash - x.path, (ptrdiff_t)1), x.path);
     CAY_AUTOFD in = -1;
     CAY_TRY(spool_archive(sb->owner, call, x.fd, most.max_input_bytes, &in, err));
     __attribute__((cleanup(cay__stage_remove))) cay__fetch_stage stage = { .home = -1, .fd = -1 };

@@ -166,8 +166,8 @@ static int start_sandbox(cay_client *client, const cay__url *url, git *g, cay_er
 {
     char to[CAY__NAME_MAX + 64], place[CAY__NAME_MAX + 32];
     cay__source_place(url, place, sizeof place);
-    snprintf(to, sizeof to, "%s,basic:x-access-token",
-             place); /* hosts take a token as password, whoever the user */
+    CAY_FORMAT(to, "%s,basic:x-access-token",
+               place); /* hosts take a token as password, whoever the user */
     g->until = cay__now_ms() + DEADLINE;
     cay_secret s = { .name = "GIT_TOKEN", .source = g->f->credentials, .destination = to };
     return cay__source_sandbox(client, g->call, g->f, url, &s, g->f->credentials ? 1 : 0, &g->o,
@@ -205,7 +205,7 @@ static int resolve_commit(const git *g, char commit[HEX_SHA256 + 1], cay_err *er
                             g->f->url);
     }
     for (size_t i = 0; i < CAY_LEN(forms); i++)
-        snprintf(names[i], sizeof names[i], "%s%s%s", forms[i][0], ref, forms[i][1]);
+        CAY_FORMAT(names[i], "%s%s%s", forms[i][0], ref, forms[i][1]);
     const char *const args[] = { "ls-remote", "--",     g->f->url, names[0],
                                  names[1],    names[2], names[3],  NULL };
     CAY_TRY(run_git_checked(g, args, NULL, &text, err));
@@ -241,7 +241,7 @@ static int fetch_commit(const git *g, const char *commit, cay_err *err)
     const char *ref = CAY_IF(g->f->ref && !whole_commit(g->f->ref), g->f->ref), *args[16];
     int code;
     size_t n = 0;
-    snprintf(depth, sizeof depth, "--depth=%u", CAY_OR(g->f->depth, 1));
+    CAY_FORMAT(depth, "--depth=%u", CAY_OR(g->f->depth, 1));
     args[n++] = "fetch";
     args[n++] = "-q";
     args[n++] = "--no-tags";
@@ -285,7 +285,7 @@ static int check_out(const git *g, const char *commit, cay_err *err)
         sparse[4 + i] = g->f->sparse[i];
     if (g->f->sparse && g->f->sparse[0])
         CAY_TRY(run_git_checked(g, sparse, REPO, NULL, err));
-    snprintf(full, sizeof full, "%s^{commit}", commit);
+    CAY_FORMAT(full, "%s^{commit}", commit);
     const char *const go[] = { "checkout", "-q", "--detach", full, NULL };
     CAY_TRY(run_git_checked(g, go, REPO, NULL, err));
     CAY_TRY(run_git_checked(g, head, REPO, &at, err));
@@ -309,8 +309,7 @@ static int copy_tree(const git *g, int dir, cay__brought *out, cay_err *err)
 {
     char tree[CAY__ITEM_PATH + 8];
     bool all = !g->f->subpath || !g->f->subpath[0] || !strcmp(g->f->subpath, ".");
-    snprintf(tree, sizeof tree, REPO "%s%s", CAY_TEXT_IF(!all, "/"),
-             CAY_TEXT_IF(!all, g->f->subpath));
+    CAY_FORMAT(tree, REPO "%s%s", CAY_TEXT_IF(!all, "/"), CAY_TEXT_IF(!all, g->f->subpath));
     const char *const args[] = { "clone", "walk", tree, NULL };
     cay__sink sink = { .root = dir,
                        .threads = 1,
@@ -338,9 +337,9 @@ int cay__git_fetch(cay_client *client, const cay_call *call, const cay__fetch_so
     CAY_TRY(start_sandbox(client, &url, &g, err));
     CAY_AUTOPTR(cay__oneshot) o = g.o;
     if (identity && cay__str_starts(identity, "git:") && whole_commit(identity + 4))
-        cay__str_copy(commit, sizeof commit, identity + 4);
+        CAY_COPY(commit, identity + 4);
     else if (whole_commit(f->ref))
-        cay__str_copy(commit, sizeof commit, f->ref);
+        CAY_COPY(commit, f->ref);
     else
         CAY_TRY(resolve_commit(&g, commit, err));
     const char *const init[] = {
@@ -358,6 +357,6 @@ int cay__git_fetch(cay_client *client, const cay_call *call, const cay__fetch_so
     CAY_TRY(fetch_commit(&g, commit, err));
     CAY_TRY(check_out(&g, commit, err));
     CAY_TRY(copy_tree(&g, dir, out, err));
-    snprintf(out->identity, sizeof out->identity, "git:%s", commit);
+    CAY_FORMAT(out->identity, "git:%s", commit);
     return 0;
 }

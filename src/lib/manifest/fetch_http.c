@@ -60,8 +60,8 @@ static int bind_headers(ask *a, cay_err *err)
             return cay_fail_why(err, CAY_ETOOBIG, "fetch_header", "more than %d secret headers",
                                 HEADERS);
         size_t i = a->nsecrets++;
-        snprintf(a->names[i], sizeof a->names[i], "HEADER_%zu", i);
-        snprintf(a->to[i], sizeof a->to[i], "%s,header:%.100s", place, h->key);
+        CAY_FORMAT(a->names[i], "HEADER_%zu", i);
+        CAY_FORMAT(a->to[i], "%s,header:%.100s", place, h->key);
         a->secrets[i] =
             (cay_secret){ .name = a->names[i], .source = h->value, .destination = a->to[i] };
     }
@@ -101,9 +101,9 @@ static void take_note(reply *r, const cay__item *it)
     if (!strcmp(it->path, "status") && cay__str_to_u64(it->extra, &n) && n < 1000)
         r->status = (unsigned)n;
     if (!strcmp(it->path, "etag"))
-        cay__str_copy(r->etag, sizeof r->etag, it->extra);
+        CAY_COPY(r->etag, it->extra);
     if (!strcmp(it->path, "location"))
-        cay__str_copy(r->location, sizeof r->location, it->extra);
+        CAY_COPY(r->location, it->extra);
 }
 
 static int take_body(const ask *a, cay__items_in *in, reply *r, int body, cay_err *err)
@@ -154,8 +154,8 @@ static int send_request(ask *a, const char *verb, uint64_t max_bytes, int in, re
     cay_err why = CAY_ERR_INIT;
     *r = (reply){ 0 };
     cay__source_place(&a->at, place, sizeof place);
-    snprintf(url, sizeof url, "%s%s", place, a->at.target);
-    snprintf(max, sizeof max, "%llu", (unsigned long long)max_bytes);
+    CAY_FORMAT(url, "%s%s", place, a->at.target);
+    CAY_FORMAT(max, "%llu", (unsigned long long)max_bytes);
     if (in < 0)
         CAY_TRY(header_file(a, &headers, err));
     const char *const argv[] = { "./cay-fetch", verb, url, max, NULL };
@@ -264,7 +264,7 @@ static int check_digest(const cay__fetch_source *f, int fd, uint64_t size, cay__
     cay__sha256_hex(map, size, hex);
     if (map)
         munmap(map, size);
-    snprintf(out->identity, sizeof out->identity, "sha256:%s", hex);
+    CAY_FORMAT(out->identity, "sha256:%s", hex);
     if (f->sha256 && strncasecmp(hex, f->sha256, 64) && !CAY__MUTANT("fetch-digest"))
         return cay_fail_why(err, CAY_EUPSTREAM, "fetch_digest",
                             "%.80s has SHA-256 %.16s…, not %.16s…", f->url, hex, f->sha256);
@@ -282,7 +282,7 @@ static int as_known(const cay__fetch_source *f, const reply *r, const char *know
     if (strcmp(known, now))
         return cay_fail_why(err, CAY_EBUSY, "fetch_changed",
                             "%.120s changed while it was fetched; try again", f->url);
-    cay__str_copy(out->identity, sizeof out->identity, known);
+    CAY_COPY(out->identity, known);
     return 0;
 }
 

@@ -10,7 +10,7 @@
 static void remove_stage(int home, const char *name)
 {
     char path[300];
-    snprintf(path, sizeof path, "/" DIR_NAME "/%s", name);
+    CAY_FORMAT(path, "/" DIR_NAME "/%s", name);
     cay__fs_remove(&(cay__fs){ .root = home }, path, true);
 }
 
@@ -42,14 +42,14 @@ int cay__stage_make(cay_client *client, cay__fetch_stage *out, cay_err *err)
         return cay_fail_sys(err, "lock %s/" DIR_NAME, client->home);
     remove_stale(client->home_fd, all);
     cay__id_make(name, 'f');
-    snprintf(path, sizeof path, DIR_NAME "/%s", name);
+    CAY_FORMAT(path, DIR_NAME "/%s", name);
     CAY_TRY_SYS(mkdirat(all, name, 0700), err, "make %s/%s", client->home, path);
     CAY_AUTOFD fd = openat(all, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return cay_fail_sys(err, "lock %s/%s", client->home, path);
     *out = (cay__fetch_stage){ .home = fcntl(client->home_fd, F_DUPFD_CLOEXEC, 3),
                                .fd = CAY_STEAL_FD(fd) };
-    cay__str_copy(out->name, sizeof out->name, name);
+    CAY_COPY(out->name, name);
     return 0;
 }
 

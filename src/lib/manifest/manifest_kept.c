@@ -132,7 +132,7 @@ static int read_file(cay_client *client, const char *key, size_t bytes, char **o
 {
     char path[64];
     struct stat st;
-    cay__str_join(path, sizeof path, DIR_NAME "/", key, NULL);
+    CAY_JOIN(path, DIR_NAME "/", key);
     CAY_AUTOFD file = openat(client->home_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 || fstat(file, &st) < 0 || (size_t)st.st_size != bytes ||
         bytes > CAY_MANIFEST_BYTES)

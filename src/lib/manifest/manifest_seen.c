@@ -54,8 +54,8 @@ static bool compute_print(cay_client *client, const cay_create *c, cay__mani *f)
         return false;
     cay__fingerprint(key, c->manifest.text, strlen(c->manifest.text), f->print);
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    int n = snprintf(all, sizeof all, "%s %.36s %u %d", f->print, boot, (unsigned)geteuid(),
-                     c->manifest.trusted);
+    int n =
+        CAY_FORMAT(all, "%s %.36s %u %d", f->print, boot, (unsigned)geteuid(), c->manifest.trusted);
     cay__sha256_hex(all, (size_t)n, f->seen);
     return true;
 }
@@ -179,7 +179,7 @@ static void expire_unused(cay_client *client, int dir, const char *key, bool use
         if (marked)
             CAY__STORE(client, note_put, CAY__NOTE_UNUSED, key, NULL, NULL);
     } else if (!marked) {
-        snprintf(text, sizeof text, "%lld", (long long)now);
+        CAY_FORMAT(text, "%lld", (long long)now);
         CAY__STORE(client, note_put, CAY__NOTE_UNUSED, key, text, NULL);
     }
 }

@@ -162,7 +162,7 @@ static int fail_invalid(const cay__entry *e, const char *word, cay_err *err, con
                         const char *what)
 {
     char text[180];
-    cay__str_join(text, sizeof text, fmt, what, NULL);
+    CAY_JOIN(text, fmt, what);
     return cay__bad(err, "mount_config_invalid", e->path, word, "%s", text);
 }
 

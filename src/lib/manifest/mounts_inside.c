@@ -89,7 +89,7 @@ static bool roots_own(const inside *in, const char *path)
     for (const char *s = path + 1;; s++) {
         if (*s && *s != '/')
             continue;
-        snprintf(part, sizeof part, "%.*s", (int)(s - path), path);
+        CAY_FORMAT(part, "%.*s", (int)(s - path), path);
         if (cay_file_stat(in->sb, in->call, part, false, &st, NULL) < 0 ||
             st.type != (*s ? CAY_DIR : CAY_FILE) || st.uid != 0 || st.mode & 022)
             return false;
@@ -260,7 +260,7 @@ static bool is_listening(const inside *in, unsigned port)
     CAY_AUTOFREE char *text = NULL;
     size_t len;
     char want[40];
-    snprintf(want, sizeof want, ":%04X 00000000:0000 0A ", port);
+    CAY_FORMAT(want, ":%04X 00000000:0000 0A ", port);
     return cay_file_get(in->sb, in->call, "/proc/net/tcp", 4u << 20, &text, &len, NULL) == 0 &&
            strstr(text, want);
 }
@@ -281,8 +281,7 @@ static int mount_served(const inside *in, const cay__storage_mount *m, const hel
     char said[600] = "";
     CAY_TRY(cay_sandbox_run(in->sb, in->call, &s, NULL, 0, 4096, &res, err));
     if (res.errout)
-        snprintf(said, sizeof said, "%.*s", (int)CAY_MIN(res.errout_len, sizeof said - 1),
-                 res.errout);
+        CAY_FORMAT(said, "%.*s", (int)CAY_MIN(res.errout_len, sizeof said - 1), res.errout);
     bool ok = res.exit.code == 0 && !res.exit.signal;
     cay_result_clear(&res);
     if (ok)
@@ -378,7 +377,7 @@ static int mount_storage(inside *in, const cay__storage_mount *m, const cay_crea
     CAY_TRY(run_pid1_storage(in, m, "make", NULL, err));
     if (h.text)
         CAY_TRY(put_secret(in, h.name, h.text, err));
-    snprintf(second, sizeof second, PLACE "/%zu.file", in->index);
+    CAY_FORMAT(second, PLACE "/%zu.file", in->index);
     if (h.second)
         CAY_TRY(put_secret(in, second, h.second, err));
     int rc = start_helper(in, m, &h, err);

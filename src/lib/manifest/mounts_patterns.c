@@ -88,7 +88,7 @@ bool cay__inside_addr(const char *addr, unsigned *port)
     if (!colon || (size_t)(colon - addr) >= sizeof host || !cay__str_to_u64(colon + 1, &n) ||
         n < 1 || n > 65535)
         return false;
-    snprintf(host, sizeof host, "%.*s", (int)(colon - addr), addr);
+    CAY_FORMAT(host, "%.*s", (int)(colon - addr), addr);
     *port = (unsigned)n;
     return inet_pton(AF_INET, host, &a) == 1 && (ntohl(a.s_addr) >> 24) == 127;
 }
@@ -117,14 +117,14 @@ static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pa
     const char *mode = "ro";
     if (m->rw)
         mode = "rw";
-    snprintf(usual, sizeof usual,
-             "vers=4.1,tcp,port=%u,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s", h->port, mode);
-    snprintf(
-        three, sizeof three,
+    CAY_FORMAT(usual, "vers=4.1,tcp,port=%u,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s",
+               h->port, mode);
+    CAY_FORMAT(
+        three,
         "vers=3,tcp,port=%u,mountport=%u,nolock,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s",
         h->port, h->port, mode);
     cay__buf_fmt(&own, ",nosuid,nodev,%s", mode);
-    snprintf(source, sizeof source, "%.*s:/", (int)(strrchr(addr, ':') - addr), addr);
+    CAY_FORMAT(source, "%.*s:/", (int)(strrchr(addr, ':') - addr), addr);
     const char *const options[CAY__INSIDE_TRIES] = { usual, three, three };
     for (i = 0; i < CAY__INSIDE_TRIES; i++) {
         const char *const words[] = {
@@ -150,7 +150,7 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     char config[128], cache[128], usual[32];
     bool nfs = !strcmp(cay__json_str(pattern, "mode", "fuse"), "nfs");
     const char *file = cay__json_str(pattern, "config_file_path", "");
-    snprintf(usual, sizeof usual, "127.0.0.1:%zu", 2049 + in->index);
+    CAY_FORMAT(usual, "127.0.0.1:%zu", 2049 + in->index);
     const char *addr = cay__arena_str(in->mem, cay__json_str(pattern, "nfs_addr", usual));
     if (nfs && !cay__inside_addr(addr, &h->port))
         return cay_fail_why(
@@ -165,8 +165,8 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
         cay__storage_plan_clear(&plan);
         return rc;
     }
-    snprintf(config, sizeof config, CAY__INSIDE_PLACE "/%zu.conf", in->index);
-    snprintf(cache, sizeof cache, "%srclone-%zu", in->cache, in->index);
+    CAY_FORMAT(config, CAY__INSIDE_PLACE "/%zu.conf", in->index);
+    CAY_FORMAT(cache, "%srclone-%zu", in->cache, in->index);
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, plan.config);
     h->second = CAY_IF(plan.file && *plan.file, cay__arena_str(in->mem, plan.file));
@@ -263,8 +263,8 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
                *endpoint = get_field(m, NULL, "endpoint"),
                *container = get_field(m, NULL, "container"),
                *at = cay__json_str(pattern, "cache_path", "");
-    snprintf(config, sizeof config, CAY__INSIDE_PLACE "/%zu.yaml", in->index);
-    snprintf(cache, sizeof cache, "%sblobfuse-%zu", in->cache, in->index);
+    CAY_FORMAT(config, CAY__INSIDE_PLACE "/%zu.yaml", in->index);
+    CAY_FORMAT(cache, "%sblobfuse-%zu", in->cache, in->index);
     const char *const values[] = { account, key, client, endpoint, container, at };
     CAY_EACH(row, values)
         if (strpbrk(*row, "\r\n\"\\"))
@@ -350,8 +350,8 @@ int cay__inside_plan(cay__inside *in, const cay__storage_mount *m, cay__helper *
     if (i == CAY_LEN(patterns))
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
                             "entry %.80s: pattern %.40s is not known", m->entry, name);
-    snprintf(in->name, sizeof in->name, "m%zu", in->index);
-    snprintf(in->at, sizeof in->at, CAY__INSIDE_PLACE "/%s", in->name);
+    CAY_FORMAT(in->name, "m%zu", in->index);
+    CAY_FORMAT(in->at, CAY__INSIDE_PLACE "/%s", in->name);
     CAY_TRY(patterns[i].make(in, m, pattern, h, err));
     if (h->over)
         return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",

@@ -42,7 +42,7 @@ static void add_line(json_t *o, char *line, const char **word)
         json_object_set_new(o, "type", json_string(eq + 3));
         return;
     }
-    snprintf(name, sizeof name, "%s-%s", *word, line);
+    CAY_FORMAT(name, "%s-%s", *word, line);
     for (char *s = name; *s; s++) {
         if (*s == '_')
             *s = '-';
@@ -123,8 +123,7 @@ static int add_given(const cay__storage_mount *m, const json_t *given, const cha
     json_t *v;
     char word[64];
     json_object_foreach((json_t *)given, key, v) {
-        if (!cay__str_join(word, sizeof word, " ", key, " ", NULL) || strchr(key, ' ') ||
-            strstr(own, word))
+        if (!CAY_JOIN(word, " ", key, " ") || strchr(key, ' ') || strstr(own, word))
             return fail_invalid(m, key, "is no option that driver_options may give", err);
         if (!json_is_string(v))
             return fail_invalid(m, key, "of driver_options is no text", err);

@@ -22,7 +22,7 @@ int cay__bad(cay_err *err, const char *reason, const char *entry, const char *wo
     cay__buf_json(&d, entry, CAY_MIN(strlen(entry), 100));
     cay__buf_fmt(&d, ",\"reason\":\"%s\"}", word);
     if (!d.full)
-        cay__str_copy(err->detail, sizeof err->detail, d.data);
+        CAY_COPY(err->detail, d.data);
     return rc;
 }
 

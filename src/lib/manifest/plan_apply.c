@@ -60,7 +60,7 @@ static int get_node(size_t i, cay_fill_item *out, void *arg, cay_err *err)
 {
     apply *a = arg;
     const cay__node *n = a->nodes[i];
-    if (!cay__str_join(a->path, sizeof a->path, "/", n->path, NULL))
+    if (!CAY_JOIN(a->path, "/", n->path))
         return cay_fail_why(err, CAY_EINVAL, "path_too_long", "entry %.80s: its path is too long",
                             n->path);
     *out = (cay_fill_item){ .type = n->type,

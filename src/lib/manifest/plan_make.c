@@ -87,7 +87,7 @@ static int add_parents(cay__plan *p, const char *path, const char *root, uint32_
 bool cay__plan_ephemeral(const cay__plan *p, const cay__entry *e, void *unused)
 {
     char up[CAY_MANIFEST_PATH];
-    cay__str_copy(up, sizeof up, e->path);
+    CAY_COPY(up, e->path);
     for (char *slash; !e->ephemeral && (slash = strrchr(up, '/'));) {
         *slash = 0;
         const cay__entry *above = cay__entry_find(p->m, up);
@@ -100,7 +100,7 @@ static int source_add(cay__plan *p, int fd, uint32_t *out)
 {
     char link[40], path[PATH_MAX];
     struct stat st;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    CAY_FORMAT(link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
     if (n <= 0 || fstat(fd, &st) < 0 || *path != '/')
         return -1;

@@ -271,7 +271,7 @@ static int check_place(cay_manifest *m, const char *path, cay_err *err)
                         "two entries mean this path");
     if (cay__near(&m->near, path))
         return 0;
-    cay__str_copy(up, sizeof up, path);
+    CAY_COPY(up, path);
     for (char *slash; (slash = strrchr(up, '/'));) {
         *slash = 0;
         const cay__entry *e = cay__entry_find(m, up);

@@ -34,7 +34,7 @@ static int fail_invalid(cay_err *err, const char *name, const char *word, const 
     cay__buf_json(&d, name, CAY_MIN(strlen(name), 100));
     cay__buf_fmt(&d, ",\"reason\":\"%s\"}", word);
     if (err && !d.full)
-        cay__str_copy(err->detail, sizeof err->detail, d.data);
+        CAY_COPY(err->detail, d.data);
     return rc;
 }
 
@@ -149,8 +149,8 @@ static int read_number(cay_services *u, const json_t *j, const char *field, int6
     *out = json_integer_value(j);
     if (json_is_integer(j) && *out >= least && *out <= most)
         return 0;
-    cay__str_join(why, sizeof why, field, " is a whole number, ", cay__str_u64(a, (uint64_t)least),
-                  " to ", cay__str_u64(b, (uint64_t)most), NULL);
+    CAY_JOIN(why, field, " is a whole number, ", cay__str_u64(a, (uint64_t)least), " to ",
+             cay__str_u64(b, (uint64_t)most));
     return fail_field(u, field, why);
 }
 
@@ -234,7 +234,7 @@ static int read_rows(cay_services *u, const json_t *j, const row *table)
             r++;
         if (!r->name && !(table == rows && (!strcmp(key, "name") || !strcmp(key, "description")))) {
             char why[160];
-            cay__str_copy(why, sizeof why, "a field is not known; there are");
+            CAY_COPY(why, "a field is not known; there are");
             for (r = table; r->name; r++)
                 cay__str_join(why + strlen(why), sizeof why - strlen(why), " ", r->name, NULL);
             return fail_field(u, "unknown_field", why);
@@ -301,12 +301,11 @@ static int visit_service(const cay_services *u, size_t at, uint8_t *seen, cay_er
         if (i == u->n && u->part)
             continue;
         if (i == u->n) {
-            cay__str_join(why, sizeof why, "after ", *a, ", which is no service here", NULL);
+            CAY_JOIN(why, "after ", *a, ", which is no service here");
             return fail_invalid(err, one->name, "after", why);
         }
         if (seen[i] == 1) {
-            cay__str_join(why, sizeof why, "after ", *a, ": they wait for each other in a circle",
-                          NULL);
+            CAY_JOIN(why, "after ", *a, ": they wait for each other in a circle");
             return fail_invalid(err, one->name, "circle", why);
         }
         if (!seen[i])

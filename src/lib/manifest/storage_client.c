@@ -18,7 +18,7 @@ static bool in_path(const char *program)
     const char *list = getenv("PATH");
     for (const char *s = cay__text_or(list, "/usr/bin:/bin"); *s; s += strspn(s, ":")) {
         size_t n = strcspn(s, ":");
-        snprintf(path, sizeof path, "%.*s/%s", (int)CAY_MIN(n, sizeof path), s, program);
+        CAY_FORMAT(path, "%.*s/%s", (int)CAY_MIN(n, sizeof path), s, program);
         if (access(path, X_OK) == 0)
             return true;
         s += n;
@@ -185,7 +185,7 @@ int cay__storage_open(const char *home, const char *libexec, const cay_call *cal
 int cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err)
 {
     cay_mount_ask head = { .op = CAY_MOUNT_HOLD, .pid = pid };
-    cay__str_copy(head.id, sizeof head.id, id);
+    CAY_COPY(head.id, id);
     cay_mount_answer a = { 0 };
     int fd;
     if (s->sock < 0)
@@ -244,10 +244,10 @@ int cay__storage_hide(const char *home, const char *name, const cay_call *call, 
     cay_mount_ask head = { .op = CAY_MOUNT_HIDE };
     cay_mount_answer a = { 0 };
     int fd;
-    cay__str_join(path, sizeof path, home, "/mounts", NULL);
+    CAY_JOIN(path, home, "/mounts");
     CAY_AUTOFD dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    snprintf(to.sun_path, sizeof to.sun_path, "/proc/self/fd/%d/%.60s", dir, name);
+    CAY_FORMAT(to.sun_path, "/proc/self/fd/%d/%.60s", dir, name);
     if (dir < 0 || sock < 0 || connect(sock, (struct sockaddr *)&to, sizeof to) < 0)
         return cay_fail_why(err, CAY_ENOENT, "mount_unknown", "there is no such mount");
     if (cay__fd_send(sock, &head, sizeof head, NULL, 0, 0) < 0)
@@ -267,7 +267,7 @@ void cay__storage_look(int home_fd, const char *id,
 {
     char path[64];
     cay_mount_mark m;
-    cay__str_join(path, sizeof path, "mounts/", id, NULL);
+    CAY_JOIN(path, "mounts/", id);
     CAY_AUTOFD fd = openat(home_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;

@@ -129,9 +129,9 @@ static int write_r2(const cay__storage_mount *m, cay__buf *b, const char *file, 
     char url[512];
     if (strspn(account, "0123456789abcdefABCDEF-_") != strlen(account))
         return fail_invalid(m, "account_id", "is not an account's id", err);
-    if (!cay__str_join(url, sizeof url, CAY_TEXT_IF(!strstr(domain, "://"), "https://"),
-                       cay__text_or(domain, account),
-                       CAY_TEXT_IF(!*domain, ".r2.cloudflarestorage.com"), NULL))
+    if (!CAY_JOIN(url, CAY_TEXT_IF(!strstr(domain, "://"), "https://"),
+                  cay__text_or(domain, account),
+                  CAY_TEXT_IF(!*domain, ".r2.cloudflarestorage.com")))
         return fail_invalid(m, "custom_domain", "is too long", err);
     add_line(b, "type", "s3");
     add_line(b, "provider", "Cloudflare");
@@ -301,12 +301,12 @@ int cay__storage_conf(const cay__storage_mount *m, const char *id, size_t index,
     CAY_EACH(kind, kinds) {
         if (strcmp(kind->type, m->type) != 0)
             continue;
-        cay__str_join(name, sizeof name, "sandbox_", kind->word, "_", id, NULL);
+        CAY_JOIN(name, "sandbox_", kind->word, "_", id);
         if (*given && !name_ok(given))
             return fail_invalid(m, "remote_name", "is not a name", err);
         if (*given)
-            cay__str_copy(name, sizeof name, given);
-        if (!cay__str_join(file, sizeof file, place, "/", cay__str_u64(n, index), ".file", NULL))
+            CAY_COPY(name, given);
+        if (!CAY_JOIN(file, place, "/", cay__str_u64(n, index), ".file"))
             return fail_invalid(m, "place", "is too long", err);
         cay__buf_fmt(&b, "[%s]\n", name);
         int rc = kind->write(m, &b, file, err);
@@ -355,8 +355,7 @@ void cay__storage_redact(const cay__storage_mount *m, char *text)
         size_t n = 0;
         if (s)
             n = strlen(s);
-        if (n < 4 || !cay__str_join(word, sizeof word, " ", key, " ", NULL) ||
-            !strstr(secret_fields, word))
+        if (n < 4 || !CAY_JOIN(word, " ", key, " ") || !strstr(secret_fields, word))
             continue;
         for (char *at; (at = strstr(text, s));) {
             size_t mark = CAY_MIN(n, (size_t)3);

@@ -23,7 +23,7 @@ static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_e
     for (size_t at = 1; sb->ops->stat && path[at - 1] && path[at];) {
         size_t end = at + strcspn(path + at, "/");
         cay_stat st = { .size_of = sizeof st };
-        snprintf(part, sizeof part, "%.*s", (int)end, path);
+        CAY_FORMAT(part, "%.*s", (int)end, path);
         int rc = sb->ops->stat(sb->box, call, part, false, &st, err);
         if (rc == CAY_ENOENT)
             return 0;
@@ -33,7 +33,7 @@ static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_e
                 return cay_fail_why(err, CAY_EPERM, "fence",
                                     "%.200s: its links cannot be followed to their end", path);
             *strrchr(part, '/') = 0;
-            snprintf(next, sizeof next, "%s%s", st.target, path + end);
+            CAY_FORMAT(next, "%s%s", st.target, path + end);
             if (!cay__path_clean(part, next, path, PATH_MAX))
                 return cay_fail_why(err, CAY_EPERM, "fence",
                                     "%.200s: its links lead to too long a path", path);

@@ -12,7 +12,7 @@ typedef struct sink {
 
 void cay__frame_expect(cay__frame *f, const char *nonce)
 {
-    cay__str_copy(f->nonce, sizeof f->nonce, nonce);
+    CAY_COPY(f->nonce, nonce);
     f->begun = f->done = false;
     f->code = 0;
 }
@@ -55,7 +55,7 @@ static bool take_mark(cay__frame *f, char *text)
         return false;
     f->any = true;
     if (*text == '<') {
-        cay__str_copy(f->open, sizeof f->open, nonce);
+        CAY_COPY(f->open, nonce);
         f->begun |= ours;
         return true;
     }

@@ -7,7 +7,7 @@ cay_sandbox *cay__sandbox_new(const cay_provider_ops *ops, const char *id, void 
     cay_sandbox *sb = cay__alloc(sizeof *sb);
     atomic_init(&sb->refs, 1);
     atomic_init(&sb->state, CAY_RUNNING);
-    cay__str_copy(sb->id, sizeof sb->id, id);
+    CAY_COPY(sb->id, id);
     sb->ops = ops;
     sb->box = box;
     return sb;

@@ -90,9 +90,8 @@ int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_
                 err->retry = CAY_RETRY_YES;
             else
                 err->retry = CAY_RETRY_NO;
-            snprintf(err->detail, sizeof err->detail,
-                     "{\"port\":%u,\"reason\":\"%s\",\"exposed_ports\":[%s]}", port,
-                     p.found.port ? "backend_unavailable" : "not_configured", p.asked);
+            CAY_FORMAT(err->detail, "{\"port\":%u,\"reason\":\"%s\",\"exposed_ports\":[%s]}", port,
+                       p.found.port ? "backend_unavailable" : "not_configured", p.asked);
         }
         return rc;
     }
@@ -111,7 +110,7 @@ void cay_endpoint_url(const cay_endpoint *e, char *url, size_t cap)
         usual = 443;
     }
     if (e->host_port != usual)
-        snprintf(port, sizeof port, ":%u", e->host_port);
+        CAY_FORMAT(port, ":%u", e->host_port);
     if (strchr(e->host, ':')) /* an address of IPv6 */
         snprintf(url, cap, "%s://[%s]%s/", scheme, e->host, port);
     else

@@ -62,12 +62,11 @@ static int update_verdict(const cay_service_info *u, void *arg)
         return 0;
     bool never = u->state == CAY_SERVICE_FAILED || off;
     if (never && !v->failed[0]) {
-        cay__str_copy(v->failed, sizeof v->failed, u->name);
-        cay__str_copy(v->why, sizeof v->why,
-                      cay__text_or(u->reason, cay_service_state_name(u->state)));
+        CAY_COPY(v->failed, u->name);
+        CAY_COPY(v->why, cay__text_or(u->reason, cay_service_state_name(u->state)));
     } else if (!never && !v->late[0]) {
-        cay__str_copy(v->late, sizeof v->late, u->name);
-        cay__str_copy(v->why, sizeof v->why, u->reason);
+        CAY_COPY(v->late, u->name);
+        CAY_COPY(v->why, u->reason);
         v->state = u->state;
     }
     return 0;

@@ -170,7 +170,7 @@ static cay_shell *shell_new(cay_sandbox *sb, const char *name, cay_proc *p)
     cay_shell *sh = cay__alloc(sizeof *sh);
     sh->sb = cay_sandbox_ref(sb);
     sh->p = p;
-    cay__str_copy(sh->name, sizeof sh->name, name);
+    CAY_COPY(sh->name, name);
     pthread_mutex_init(&sh->lock, NULL);
     return sh;
 }
@@ -241,7 +241,7 @@ int cay_shell_open(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *
     CAY_TRY(check_name(s.name, err));
     CAY_TRY(cay__call_check(call, "open a shell", err));
     CAY_TRY(cay__sandbox_ready(sb, err));
-    snprintf(tag, sizeof tag, "shell:%s", s.name);
+    CAY_FORMAT(tag, "shell:%s", s.name);
     int rc = CAY_EEXIST;
     cay_err own = CAY_ERR_INIT; /* one that has to be started first is no failure */
     for (int i = 0; i < 5 && rc == CAY_EEXIST; i++) { /* somebody may start or end it meanwhile */
@@ -314,7 +314,7 @@ static int send_frame(job *j, const cay_call *call, cay_err *err)
 static void ask_end(job *j)
 {
     char text[64];
-    int n = snprintf(text, sizeof text, "{ __cay_z %s; } 2>/dev/null\n", j->nonce);
+    int n = CAY_FORMAT(text, "{ __cay_z %s; } 2>/dev/null\n", j->nonce);
     cay_proc_write(j->sh->p, NULL, text, (size_t)n, NULL);
 }
 
@@ -330,7 +330,7 @@ static int note_pid(const cay_proc_info *i, void *arg)
 {
     family *f = arg;
     if (i->pid == f->root)
-        cay__str_copy(f->user, sizeof f->user, i->user);
+        CAY_COPY(f->user, i->user);
     else if (f->n < CAY_LEN(f->pid) && i->state != 'X' && i->started_ms >= f->since) {
         f->pid[f->n] = i->pid;
         f->ppid[f->n++] = i->ppid;
@@ -358,7 +358,7 @@ static void kill_below(const job *j)
             if (!child || ours[i])
                 continue;
             ours[i] = true;
-            snprintf(num[n], sizeof num[n], "%d", f.pid[i]);
+            CAY_FORMAT(num[n], "%d", f.pid[i]);
             argv[4 + n] = num[n];
             n++;
         }
@@ -498,7 +498,7 @@ static int finish_job(job *j, const cay_call *call, cay_result *r, cay_err *err)
         reason = "time";
     else if (f[0].done)
         reason = "exit";
-    cay__str_copy(r->exit.reason, sizeof r->exit.reason, reason);
+    CAY_COPY(r->exit.reason, reason);
     return j->stop;
 }
 

@@ -2,6 +2,7 @@
 #include "db.h"
 #include <base/fault.h>
 #include <sys/statvfs.h>
+#include <wire/shapes.h>
 
 /* Every layer that somebody stands on. ?2: a sandbox that does not count, or ''. */
 #define LIST_OR_NONE(text) "CASE WHEN json_valid(" text ") THEN " text " ELSE '{}' END"
@@ -61,10 +62,13 @@
     "json_extract(c.value,'$.tenant')=" tenant ")"
 #define TENANTS                                                                                    \
     "SELECT "                                                                                      \
-    "t.name,t.sandboxes,t.cpu_milli,t.memory,t.disk,t.creates,t.created_ms,t.spent,t.spent_ms,"    \
-    "count(b.id)," LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk),t.templates," LAYER_BYTES( \
-        "t.name") " FROM tenants t LEFT JOIN sandboxes b"                                          \
-                  " ON b.tenant=t.name AND b.state<>'deleting'"
+    "t.name,t.sandboxes,t." CAY__CPU_MILLI                                                         \
+    ",t.memory,t.disk,t.creates,t.created_ms,t.spent,t.spent_ms,"                                  \
+    "count(b.id)," LIVE(CAY__CPU_MILLI) "," LIVE(                                                  \
+        "memory") ",total(b.disk),t.templates," LAYER_BYTES("t.name") " FROM tenants t LEFT JOIN " \
+                                                                      "sandboxes b"                \
+                                                                      " ON b.tenant=t.name AND "   \
+                                                                      "b.state<>'deleting'"
 #define TASK_COLUMNS                                                                               \
     "id,kind,subject,tenant,key,detail,state,owner,error,due_ms,attempts,most,backoff_ms,fence,"   \
     "lease_ms,created_ms,changed_ms"
@@ -86,7 +90,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_VERSION] = "PRAGMA data_version",
     [CAY__Q_INSERT] = "INSERT INTO "
                       "sandboxes(id,name,provider,state,reason,spec,box,labels,metadata,created_ms,"
-                      "changed_ms,tenant,once,cpu_milli,memory,disk)"
+                      "changed_ms,tenant,once," CAY__CPU_MILLI ",memory,disk)"
                       " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
     [CAY__Q_STATE] = "SELECT state FROM sandboxes WHERE id=?1",
     [CAY__Q_MOVE] = "UPDATE sandboxes SET state=?2, reason=?3, box=coalesce(?4,box), "
@@ -218,19 +222,20 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_TPL_UNNAME_ALL] = "DELETE FROM template_names WHERE id=?1",
     [CAY__Q_MERGE_TPLS] = "UPDATE templates SET layers=?2||substr(layers,length(?1)+1) WHERE "
                           "substr(layers,1,length(?1)+1)=?1||','",
-    [CAY__Q_TENANT_PUT] =
-        "INSERT INTO tenants(name,sandboxes,cpu_milli,memory,disk,creates,templates,created_ms) "
-        "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
-    [CAY__Q_TENANT_SET] = "UPDATE tenants SET sandboxes=?2, cpu_milli=?3, memory=?4, disk=?5, "
-                          "creates=?6, templates=?7 WHERE name=?1",
+    [CAY__Q_TENANT_PUT] = "INSERT INTO tenants(name,sandboxes," CAY__CPU_MILLI
+                          ",memory,disk,creates,templates,created_ms) "
+                          "VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+    [CAY__Q_TENANT_SET] =
+        "UPDATE tenants SET sandboxes=?2, " CAY__CPU_MILLI "=?3, memory=?4, disk=?5, "
+        "creates=?6, templates=?7 WHERE name=?1",
     [CAY__Q_TENANT_DROP] = "DELETE FROM tenants WHERE name=?1",
     [CAY__Q_TENANT_BUSY] =
         "SELECT (SELECT count(*) FROM sandboxes WHERE tenant=?1),(SELECT count(*) FROM snapshots "
         "WHERE tenant=?1),(SELECT count(*) FROM templates WHERE tenant=?1)",
     [CAY__Q_TENANT_LIST] = TENANTS " WHERE ?1 IS NULL OR t.name=?1 GROUP BY t.name ORDER BY t.name",
-    [CAY__Q_TENANT_GET] =
-        "SELECT sandboxes,cpu_milli,memory,disk,creates,spent,spent_ms FROM tenants WHERE name=?1",
-    [CAY__Q_TENANT_USES] = "SELECT count(*)," LIVE("cpu_milli") "," LIVE(
+    [CAY__Q_TENANT_GET] = "SELECT sandboxes," CAY__CPU_MILLI
+                          ",memory,disk,creates,spent,spent_ms FROM tenants WHERE name=?1",
+    [CAY__Q_TENANT_USES] = "SELECT count(*)," LIVE(CAY__CPU_MILLI) "," LIVE(
         "memory") ",total(b.disk) FROM sandboxes b WHERE b.tenant=?1 AND b.state<>'deleting'",
     [CAY__Q_TENANT_LAYERS] = "SELECT templates," LAYER_BYTES("?1") " FROM tenants WHERE name=?1",
     [CAY__Q_TENANT_SPEND] = "UPDATE tenants SET spent=?2, spent_ms=?3 WHERE name=?1",
@@ -307,7 +312,7 @@ static const char *const queries[CAY__Q_COUNT] = {
         "SELECT 0," TASK_COLUMNS " FROM tasks WHERE (?1 IS NULL OR state=?1) AND (?2 IS NULL OR "
         "kind=?2) AND (?3 IS NULL OR subject=?3)"
         " AND (?4 IS NULL OR tenant=?4) AND (?5 IS NULL OR id=?5) ORDER BY due_ms,seq LIMIT ?6",
-    [CAY__Q_BOX_USES] = "SELECT tenant,cpu_milli,memory,disk FROM sandboxes WHERE id=?1",
+    [CAY__Q_BOX_USES] = "SELECT tenant," CAY__CPU_MILLI ",memory,disk FROM sandboxes WHERE id=?1",
 };
 
 static int disk_full(const char *what, cay_err *err)

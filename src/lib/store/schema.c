@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <wire/shapes.h>
 
 #define APP_ID  0x63617931 /* "cay1" */
 #define WAIT_MS 10000
@@ -16,7 +17,7 @@
     "') WHEN 'integer' THEN min(json_extract(spec,'$.limits." name "'),1<<52)"                     \
     " WHEN 'text' THEN 1<<52 ELSE " normal " END ELSE " normal " END"
 /* clang-format off */
-#define UPDATE_LIMITS "UPDATE sandboxes SET cpu_milli=" LIMIT_OF("cpu_milli", "2000") \
+#define UPDATE_LIMITS "UPDATE sandboxes SET " CAY__CPU_MILLI "=" LIMIT_OF(CAY__CPU_MILLI, "2000") \
     ", memory=" LIMIT_OF("memory", "2147483648") ", disk=" LIMIT_OF("disk", "10737418240") ";"
 /* clang-format on */
 
@@ -57,7 +58,7 @@ static const char *const steps[CAY__SCHEMA] = {
        tenant's and count with their limits. */
     "ALTER TABLE sandboxes ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';"
     "ALTER TABLE sandboxes ADD COLUMN once TEXT NOT NULL DEFAULT '';"
-    "ALTER TABLE sandboxes ADD COLUMN cpu_milli INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sandboxes ADD COLUMN " CAY__CPU_MILLI " INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE sandboxes ADD COLUMN memory INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE sandboxes ADD COLUMN disk INTEGER NOT NULL DEFAULT 0;" UPDATE_LIMITS
     "CREATE INDEX sandboxes_tenant ON sandboxes(tenant);"
@@ -66,11 +67,12 @@ static const char *const steps[CAY__SCHEMA] = {
     "DROP INDEX snapshots_label;"
     "CREATE UNIQUE INDEX snapshots_label ON snapshots(tenant,label) WHERE label<>'';"
     "CREATE TABLE tenants("
-    " name TEXT PRIMARY KEY NOT NULL, sandboxes INTEGER NOT NULL, cpu_milli INTEGER NOT NULL, "
+    " name TEXT PRIMARY KEY NOT NULL, sandboxes INTEGER NOT NULL, " CAY__CPU_MILLI
+    " INTEGER NOT NULL, "
     "memory INTEGER NOT NULL,"
     " disk INTEGER NOT NULL, creates INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
     " spent INTEGER NOT NULL DEFAULT 0, spent_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"
-    "INSERT INTO tenants(name,sandboxes,cpu_milli,memory,disk,creates,created_ms) "
+    "INSERT INTO tenants(name,sandboxes," CAY__CPU_MILLI ",memory,disk,creates,created_ms) "
     "VALUES('default',0,0,0,0,0,0);"
     "CREATE TABLE keys("
     " id TEXT PRIMARY KEY NOT NULL, hash TEXT NOT NULL, tenant TEXT NOT NULL, scope TEXT NOT NULL, "
@@ -222,7 +224,7 @@ static int make_file(int dir, cay_err *err)
 static int connect_to(const char *where, cay__db *db, cay_err *err)
 {
     char path[PATH_MAX];
-    if (!cay__str_join(path, sizeof path, where, "/store.db", NULL))
+    if (!CAY_JOIN(path, where, "/store.db"))
         return cay_fail(err, CAY_EINVAL, "the path of the state directory is too long");
     int rc = sqlite3_open_v2(
         path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
@@ -249,15 +251,15 @@ static int upgrade_schema(cay__db *db, void *arg, cay_err *err)
     for (; v < CAY__SCHEMA; v++) {
         CAY_TRY(exec_sql(db, steps[v], "set up store.db", err));
         CAY_FAULT("store.upgrade");
-        snprintf(sql, sizeof sql, "INSERT INTO meta VALUES('schema_%ld','%lld');", v + 1,
-                 (long long)cay__clock_ms());
+        CAY_FORMAT(sql, "INSERT INTO meta VALUES('schema_%ld','%lld');", v + 1,
+                   (long long)cay__clock_ms());
         CAY_TRY(exec_sql(db, sql, "set up store.db", err));
     }
     cay__id_make(id, 'i');
-    snprintf(sql, sizeof sql,
-             "INSERT OR IGNORE INTO meta VALUES('instance','%s'); PRAGMA user_version=%d; PRAGMA "
-             "application_id=%d;",
-             id, CAY__SCHEMA, APP_ID);
+    CAY_FORMAT(sql,
+               "INSERT OR IGNORE INTO meta VALUES('instance','%s'); PRAGMA user_version=%d; PRAGMA "
+               "application_id=%d;",
+               id, CAY__SCHEMA, APP_ID);
     return exec_sql(db, sql, "set up store.db", err);
 }
 
@@ -301,7 +303,7 @@ static int read_instance(cay__db *db, cay_err *err)
     CAY_AUTOSTMT *st = NULL;
     int rc = cay__db_first(db, CAY__Q_INSTANCE, "read the instance of store.db", &st, &own);
     if (rc == 1) {
-        cay__str_copy(db->instance, sizeof db->instance, cay__db_column(st, 0));
+        CAY_COPY(db->instance, cay__db_column(st, 0));
         return 0;
     }
     if (rc == 0)

@@ -67,10 +67,9 @@ static int fail_quota(const char *tenant, int kind, int64_t most, int64_t used, 
         err->retry = CAY_RETRY_NO;
     char asked[32] = "\"unlimited\"";
     if (more != NO_LIMIT)
-        snprintf(asked, sizeof asked, "%lld", (long long)more);
-    snprintf(err->detail, sizeof err->detail,
-             "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld,\"asked\":%s}", kinds[kind].name,
-             (long long)most, (long long)used, asked);
+        CAY_FORMAT(asked, "%lld", (long long)more);
+    CAY_FORMAT(err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld,\"asked\":%s}",
+               kinds[kind].name, (long long)most, (long long)used, asked);
     return CAY_ERATE;
 }
 
@@ -82,8 +81,8 @@ int cay__quota_templates(const char *tenant, int64_t most, int64_t need, cay_err
                      "remove some, or its builds' caches (cay template prune)",
                      tenant, (long long)(most >> 20), (long long)((need + (1 << 20) - 1) >> 20));
     if (err)
-        snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld}",
-                 kinds[TEMPLATES].name, (long long)most, (long long)need);
+        CAY_FORMAT(err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld}",
+                   kinds[TEMPLATES].name, (long long)most, (long long)need);
     return rc;
 }
 
@@ -157,7 +156,7 @@ int cay__quota_check_start(cay__db *db, const char *id, cay_err *err)
     int rc = cay__db_first(db, CAY__Q_BOX_USES, "read the record", &st, err, id);
     if (rc <= 0)
         return rc;
-    cay__str_copy(tenant, sizeof tenant, cay__db_column(st, 0));
+    CAY_COPY(tenant, cay__db_column(st, 0));
     for (int i = 0; i < 3; i++)
         uses[i] = sqlite3_column_int64(st, i + 1);
     cay__db_done(&st);

@@ -175,8 +175,7 @@ static int remove_snapshot(cay__db *db, void *arg, cay_err *err)
     CAY_TRY(read_snapshot(db, id, &row, err));
     CAY_TRY(cay__db_exec(db, CAY__Q_SNAP_REMOVE, "remove the record", err, id));
     CAY_TRY(free_layers(db, row->row.layers, "", row->row.provider, err));
-    cay__str_join(own, sizeof own, "[\"", id, "\"]",
-                  NULL); /* one that was being made is not in its list */
+    CAY_JOIN(own, "[\"", id, "\"]"); /* one that was being made is not in its list */
     CAY_TRY(free_layers(db, own, "", row->row.provider, err));
     own[2] = 'o'; /* what was written above a directory of the host, if there was one */
     if (strstr(row->row.spec, "\"on\""))
@@ -223,7 +222,7 @@ static int merge_layers(cay__db *db, void *arg, cay_err *err)
         cay__strdup(m->layers); /* as a beginning: without the bracket that ends it */
     if (*from)
         from[strlen(from) - 1] = 0;
-    cay__str_join(to, sizeof to, "[\"", m->merged, "\"", NULL);
+    CAY_JOIN(to, "[\"", m->merged, "\"");
     if (!m->id) {
         CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_SNAPS, "record the merge", err, from, to));
         CAY_TRY(cay__db_exec(db, CAY__Q_MERGE_TPLS, "record the merge", err, from, to));

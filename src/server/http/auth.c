@@ -19,9 +19,9 @@ static int take_actor(const cay_key *k, void *arg)
     r->who = (cay__actor){ .scope = scopes[k->scope],
                            .port = k->port,
                            .path = *k->path ? cay__arena_str(&r->arena, k->path) : NULL };
-    cay__str_copy(r->who.tenant, sizeof r->who.tenant, k->tenant);
-    cay__str_copy(r->who.key, sizeof r->who.key, k->id);
-    cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, k->sandbox);
+    CAY_COPY(r->who.tenant, k->tenant);
+    CAY_COPY(r->who.key, k->id);
+    CAY_COPY(r->who.sandbox, k->sandbox);
     return 0;
 }
 
@@ -39,7 +39,7 @@ int cay__auth_session(cay__req *r, const char *text, cay_err *err)
 static void set_tenant(cay__req *r, const char *tenant)
 {
     r->who = (cay__actor){ .scope = CAY__SCOPE_TENANT };
-    cay__str_copy(r->who.tenant, sizeof r->who.tenant, tenant);
+    CAY_COPY(r->who.tenant, tenant);
 }
 
 static int identify_actor(cay__req *r, cay_err *err)

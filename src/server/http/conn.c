@@ -30,7 +30,7 @@ static void name_peer(cay__conn *c)
     struct sockaddr_storage a;
     socklen_t n = sizeof a;
     if (getpeername(c->w.fd, (struct sockaddr *)&a, &n) < 0 || a.ss_family == AF_UNIX)
-        cay__str_copy(c->peer, sizeof c->peer, "unix");
+        CAY_COPY(c->peer, "unix");
     else if (a.ss_family == AF_INET)
         inet_ntop(AF_INET, &((struct sockaddr_in *)&a)->sin_addr, c->peer, sizeof c->peer);
     else
@@ -300,7 +300,7 @@ static void reject_overload(cay__conn *c)
                  n);
     err.retry = CAY_RETRY_YES;
     err.retry_after_ms = 1000;
-    snprintf(err.detail, sizeof err.detail, "{\"queue\":%zu}", n);
+    CAY_FORMAT(err.detail, "{\"queue\":%zu}", n);
     cay__route_fail(c->req, &err);
     send_answer(c);
 }

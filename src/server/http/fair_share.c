@@ -53,7 +53,7 @@ int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const ch
     member *m = cay__alloc(sizeof *m);
     unsigned n = 0;
     m->crowd = c;
-    cay__str_copy(m->tenant, sizeof m->tenant, tenant);
+    CAY_COPY(m->tenant, tenant);
     pthread_mutex_lock(&c->lock);
     for (const member *o = c->first; o; o = o->next)
         n += !strcmp(o->tenant, m->tenant);
@@ -73,6 +73,6 @@ int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const ch
                  n, tenant, what);
     err->retry = CAY_RETRY_YES;
     err->retry_after_ms = 2000;
-    snprintf(err->detail, sizeof err->detail, "{\"queue\":%u,\"most\":%u}", n, most);
+    CAY_FORMAT(err->detail, "{\"queue\":%u,\"most\":%u}", n, most);
     return CAY_ERATE;
 }

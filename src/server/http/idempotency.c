@@ -54,7 +54,7 @@ static int on_stored_answer(const cay_idempotency_record *a, void *arg)
 static void mark_admin(char hash[65])
 {
     char text[80];
-    snprintf(text, sizeof text, "admin %s", hash);
+    CAY_FORMAT(text, "admin %s", hash);
     cay_idempotency_hash(text, strlen(text), hash);
 }
 

@@ -30,7 +30,7 @@ static void name_unix(const char *path, int fd, cay__listener *l)
 {
     l->local = l->plain = true;
     l->fd = fd;
-    snprintf(l->name, sizeof l->name, "unix:%s", path);
+    CAY_FORMAT(l->name, "unix:%s", path);
 }
 
 static int open_unix(const cay__server *s, const char *path, cay__listener *l, cay_err *err)
@@ -45,7 +45,7 @@ static int open_unix(const cay__server *s, const char *path, cay__listener *l, c
     }
     if (fd < 0)
         return cay_fail_sys(err, "a socket");
-    if (!*path || !cay__str_copy(a.sun_path, sizeof a.sun_path, path))
+    if (!*path || !CAY_COPY(a.sun_path, path))
         return cay_fail(err, CAY_EINVAL, "--listen unix:%s: want a path of at most %zu bytes", path,
                         sizeof a.sun_path - 1);
     /* One that nobody answers is left over from a server that died; one that somebody answers is
@@ -83,7 +83,7 @@ static int name_tcp(const cay__server *s, int fd, cay__listener *l, cay_err *err
     CAY_TRY_SYS(getsockname(fd, (struct sockaddr *)&a, &n), err, "--listen");
     if (a.ss_family == AF_UNIX) {
         l->local = l->plain = true;
-        snprintf(l->name, sizeof l->name, "a unix socket");
+        CAY_FORMAT(l->name, "a unix socket");
         return 0;
     }
     l->local = is_loopback((struct sockaddr *)&a);
@@ -94,8 +94,8 @@ static int name_tcp(const cay__server *s, int fd, cay__listener *l, cay_err *err
                             "--listen %s:%s: beyond this machine keys would travel in the clear: "
                             "give --tls CERT,KEY, or --insecure",
                             shown, port);
-    snprintf(l->name, sizeof l->name, strchr(shown, ':') ? "%s://[%s]:%s" : "%s://%s:%s",
-             cay__scheme(s->conf.tls_cert), shown, port);
+    CAY_FORMAT(l->name, strchr(shown, ':') ? "%s://[%s]:%s" : "%s://%s:%s",
+               cay__scheme(s->conf.tls_cert), shown, port);
     return 0;
 }
 

@@ -48,14 +48,14 @@ void cay__audit_request(cay__req *r)
         (reads_only(r) && !is_refused_status(status)))
         return;
     if (*r->who.key)
-        snprintf(actor, sizeof actor, "key:%s", r->who.key);
+        CAY_FORMAT(actor, "key:%s", r->who.key);
     else if (*r->who.tenant)
-        snprintf(actor, sizeof actor, "tenant:%s", r->who.tenant);
+        CAY_FORMAT(actor, "tenant:%s", r->who.tenant);
     else
-        snprintf(actor, sizeof actor, "nobody");
+        CAY_FORMAT(actor, "nobody");
     /* A protocol without a base path is known by its name. */
-    snprintf(action, sizeof action, "%s %s%s%s", r->head.method, r->dialect->base ? "" : "/",
-             CAY_OR(r->dialect->base, r->dialect->name), CAY_OR(r->route->op->path, ""));
+    CAY_FORMAT(action, "%s %s%s%s", r->head.method, r->dialect->base ? "" : "/",
+               CAY_OR(r->dialect->base, r->dialect->name), CAY_OR(r->route->op->path, ""));
     cay_audit a = { .size = sizeof a,
                     .actor = actor,
                     .tenant = r->who.tenant,

@@ -19,7 +19,7 @@ static json_t *reference_schema(json_t *schemas, const cay__shape *s)
 {
     char text[100];
     add_schema(schemas, s);
-    snprintf(text, sizeof text, "#/components/schemas/%s", s->name);
+    CAY_FORMAT(text, "#/components/schemas/%s", s->name);
     return json_pack("{s:s}", "$ref", text);
 }
 
@@ -109,7 +109,7 @@ static void add_query_params(json_t *params, const cay__shape *query)
 static void add_answer(json_t *answers, json_t *schemas, const cay__op_answer *a)
 {
     char status[12];
-    snprintf(status, sizeof status, "%d", a->status);
+    CAY_FORMAT(status, "%d", a->status);
     json_object_set_new(answers, status, describe_answer(schemas, a));
 }
 

@@ -100,7 +100,7 @@ int cay__reply_problem(cay__req *r, const cay_err *err)
         cay__reply_field(r, "WWW-Authenticate", "Bearer");
     if (status == 503 || (status == 429 && err->retry != CAY_RETRY_NO)) {
         char s[16];
-        snprintf(s, sizeof s, "%u", CAY_MAX((err->retry_after_ms + 999) / 1000, 1u));
+        CAY_FORMAT(s, "%u", CAY_MAX((err->retry_after_ms + 999) / 1000, 1u));
         cay__reply_field(r, "Retry-After", s);
     }
     return cay__reply(r, status, "application/problem+json", b.data, b.len);

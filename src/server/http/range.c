@@ -15,7 +15,7 @@ int cay__range_parse(const char *s, uint64_t size, uint64_t *from, uint64_t *len
         return 0;
     memcpy(a, s + 6, (size_t)(dash - s - 6));
     a[dash - s - 6] = 0;
-    cay__str_copy(b, sizeof b, dash + 1);
+    CAY_COPY(b, dash + 1);
     if (!*a) { /* the last so many */
         if (!cay__str_to_u64(b, &last))
             return 0;

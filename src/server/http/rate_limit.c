@@ -224,7 +224,7 @@ static bucket *get_bucket(cay__gate *g, size_t slot, const char *key, int64_t no
         }
     }
     bucket *b = cay__alloc(sizeof *b);
-    cay__str_copy(b->key, sizeof b->key, key);
+    CAY_COPY(b->key, key);
     b->next = g->slot[slot].first;
     return g->slot[slot].first = b;
 }

@@ -71,7 +71,7 @@ static ssize_t copy_data(cay__conn *c, cay__stream *s, size_t n)
     size_t all = (size_t)got + head;
     if (head) {
         char line[24];
-        snprintf(line, sizeof line, "%06zx\r\n", (size_t)got);
+        CAY_FORMAT(line, "%06zx\r\n", (size_t)got);
         memcpy(room, line, CHUNK_HEAD);
         memcpy(room + all, "\r\n", 2);
         all += 2;

@@ -36,8 +36,8 @@ void cay__ticket_make(cay__tickets *t, const char *key, int64_t now_ms, char out
     cay__hex_put(out, raw, sizeof raw);
     pthread_mutex_lock(&t->lock);
     unsigned i = t->next++ % TICKETS; /* the oldest goes: it has 30 s at most anyway */
-    cay__str_copy(t->slot[i].text, sizeof t->slot[i].text, out);
-    cay__str_copy(t->slot[i].key, sizeof t->slot[i].key, key);
+    CAY_COPY(t->slot[i].text, out);
+    CAY_COPY(t->slot[i].key, key);
     t->slot[i].until_ms = now_ms + CAY__TICKET_MS;
     pthread_mutex_unlock(&t->lock);
 }

@@ -87,7 +87,7 @@ bool cay__uploads_enter(cay__req *r)
     unsigned n = 0;
     e->all = u;
     e->c = r->conn;
-    cay__str_copy(e->tenant, sizeof e->tenant, r->who.tenant);
+    CAY_COPY(e->tenant, r->who.tenant);
     pthread_mutex_lock(&u->lock);
     for (const entry *o = u->at_work; o; o = o->next)
         n += !strcmp(o->tenant, e->tenant);

@@ -36,7 +36,7 @@ static void accept_of(const char *key, char out[32])
     unsigned char sum[EVP_MAX_MD_SIZE];
     unsigned n = 0;
     char both[64];
-    snprintf(both, sizeof both, "%s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
+    CAY_FORMAT(both, "%s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
     EVP_Digest(both, strlen(both), sum, &n, EVP_sha1(), NULL);
     EVP_EncodeBlock((unsigned char *)out, sum, (int)n);
 }

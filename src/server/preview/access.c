@@ -70,7 +70,7 @@ static int by_token(cay__req *r, const cay__preview_at *at, const char *token, c
     if (!CAY__MUTANT("preview-token"))
         CAY_TRY(cay_port_token_check(r->client, at->id, at->port, token, err));
     r->who = (cay__actor){ .scope = CAY__SCOPE_PORT, .port = at->port };
-    cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, at->id);
+    CAY_COPY(r->who.sandbox, at->id);
     return 0;
 }
 
@@ -80,7 +80,7 @@ static bool grant_by_dialect(cay__req *r, const cay__preview_at *at)
     for (const cay__dialect *const *d = cay__dialects; *d; d++)
         if ((*d)->opens && (*d)->opens(r, at->id, at->port)) {
             r->who = (cay__actor){ .scope = CAY__SCOPE_PORT, .port = at->port };
-            cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, at->id);
+            CAY_COPY(r->who.sandbox, at->id);
             return true;
         }
     return false;

@@ -74,7 +74,7 @@ static int push_request(cay__pump *p, int kind, const char *data, size_t len, ca
         char line[24];
         f->may_again = false;
         if (f->up_chunked)
-            cay__uplink_add(&f->up, line, (size_t)snprintf(line, sizeof line, "%zx\r\n", len));
+            cay__uplink_add(&f->up, line, (size_t)CAY_FORMAT(line, "%zx\r\n", len));
         cay__uplink_add(&f->up, data, len);
         if (f->up_chunked)
             cay__uplink_add(&f->up, "\r\n", 2);

@@ -178,7 +178,7 @@ static const char *skip_own_origin(const char *value, uint16_t port, bool tls)
     if (strncasecmp(value, scheme, strlen(scheme)) != 0)
         return NULL;
     value += strlen(scheme);
-    snprintf(text, sizeof text, ":%u", port);
+    CAY_FORMAT(text, ":%u", port);
     CAY_EACH(host, hosts) {
         size_t n = strlen(*host), m = strlen(text);
         if (strncasecmp(value, *host, n) != 0)

@@ -194,7 +194,7 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
                              .tls_inside = r->as_tls,
                              .websocket = h->upgrade && !strcasecmp(h->upgrade, "websocket") &&
                                           !strcmp(h->method, "GET") && h->body == CAY__BODY_NONE };
-    if (!cay__str_copy(s.back.host, sizeof s.back.host, h->host))
+    if (!CAY_COPY(s.back.host, h->host))
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "the Host is too long");
     cay__preview_request(&(cay__preview_ask){ .at = at,
                                               .head = h,

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <server/http/limits.h>
 #include <time.h>
+#include <wire/shapes.h>
 
 enum {
     LOGS = 100,
@@ -69,9 +70,9 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
     if (cpus < 1 || cpus > 64 || memory < 128 || memory > 1 << 20)
         return cay_fail(err, CAY_EINVAL, "cpuCount is 1 to 64, memoryMB 128 to 1048576");
     CAY_TRY(cay_build_reserve(r->client, r->who.tenant, list, id, err));
-    recipe =
-        json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names",
-                  names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);
+    recipe = json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names",
+                       names, CAY__CPU_MILLI, (json_int_t)cpus * 1000, "memory",
+                       (json_int_t)memory << 20);
     CAY_TRY(e2b_recipe_save(r->client, id, recipe, err));
     cay__req_about(r, id);
     return cay__reply_pack(r, 202, "{s:s,s:s,s:b,s:O,s:O,s:[s]}", "templateID", bare, "buildID", id,
@@ -226,9 +227,9 @@ static int write_file(cay__req *r, const json_t *in, json_t *recipe, json_t **ou
     CAY_TRY(
         e2b_read_steps(json_object_get(in, "steps"), json_object_get(in, "fromImage"), steps, err));
     *out = json_pack("{s:s,s:O,s:{s:I,s:I},s:s*,s:s*}", "from", from, "steps", steps, "limits",
-                     "cpu_milli", (json_int_t)cay__json_int(recipe, "cpu_milli", 2000), "memory",
-                     (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30), "start",
-                     cay__text_or(start, NULL), "ready", cay__text_or(ready, NULL));
+                     CAY__CPU_MILLI, (json_int_t)cay__json_int(recipe, CAY__CPU_MILLI, 2000),
+                     "memory", (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30),
+                     "start", cay__text_or(start, NULL), "ready", cay__text_or(ready, NULL));
     return 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "e2b.h"
 #include <time.h>
+#include <wire/shapes.h>
 
 static const char *const bases[] = { "base", "code-interpreter-v1", "host" };
 
@@ -118,7 +119,7 @@ static json_t *template_json(const cay_template *t)
     return json_pack(
         "{s:o,s:s,s:I,s:I,s:I,s:b,s:O,s:O,s:s,s:s,s:n,s:n,s:I,s:i,s:s,s:s}", "templateID",
         strip_tag(CAY_OR(first, t->id)), "buildID", t->id, "cpuCount",
-        (json_int_t)(limit_of(config, "cpu_milli", 2000) + 999) / 1000, "memoryMB",
+        (json_int_t)(limit_of(config, CAY__CPU_MILLI, 2000) + 999) / 1000, "memoryMB",
         (json_int_t)(limit_of(config, "memory", (int64_t)2048 << 20) >> 20), "diskSizeMB",
         (json_int_t)(limit_of(config, "disk", (int64_t)10240 << 20) >> 20), "public", t->shared,
         "aliases", aliases, "names", names, "createdAt", e2b_when(t->created_ms, when), "updatedAt",

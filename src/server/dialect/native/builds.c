@@ -215,9 +215,9 @@ static int log_work(cay__pump *p, cay__buf *out)
     if (rc < 0)
         return rc;
     if (g->at != before) { /* where to go on, for who comes back */
-        snprintf(id, sizeof id, "%llu", (unsigned long long)g->at);
+        CAY_FORMAT(id, "%llu", (unsigned long long)g->at);
         char at[48];
-        cay__sse_event(out, id, "at", at, (size_t)snprintf(at, sizeof at, "{\"at\":%s}", id));
+        cay__sse_event(out, id, "at", at, (size_t)CAY_FORMAT(at, "{\"at\":%s}", id));
     } else if (cay__native_now() - g->said_ms > BEAT_MS) {
         cay__buf_str(out, ":\n\n");
         g->said_ms = cay__native_now();
@@ -253,7 +253,7 @@ int cay__on_build_log(cay__req *r, cay_err *err)
                    .at = q.after,
                    .said_ms = cay__native_now(),
                    .follow = q.follow || !cay__req_query(r, "follow") };
-    cay__str_copy(g->id, sizeof g->id, r->param[0]);
+    CAY_COPY(g->id, r->param[0]);
     cay__pump p = { .fd = { -1, -1, -1 },
                     .beat_ms = LOOK_MS,
                     .self = g,

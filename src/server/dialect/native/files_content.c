@@ -66,7 +66,7 @@ static int get_once(cay__req *r, const cay__file_query *q, int nth, cay_err *err
         part = cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len);
     if (part < 0) {
         tell_version(r, &st, etag);
-        snprintf(range, sizeof range, "bytes */%" PRIu64, st.size);
+        CAY_FORMAT(range, "bytes */%" PRIu64, st.size);
         cay__reply_field(r, "Content-Range", range);
         return cay_fail_why(err, CAY_EINVAL, "range_not_satisfiable",
                             "the file has %" PRIu64 " bytes", st.size);
@@ -87,8 +87,7 @@ static int get_once(cay__req *r, const cay__file_query *q, int nth, cay_err *err
         return rc;
     tell_version(r, &st, etag);
     if (part) {
-        snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from,
-                 from + len - 1, st.size);
+        CAY_FORMAT(range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, from + len - 1, st.size);
         cay__reply_field(r, "Content-Range", range);
     }
     return cay__reply_fd(r, part ? 206 : 200, "application/octet-stream", CAY_STEAL_FD(fd),
@@ -223,8 +222,7 @@ static int store_part(const cay__file_query *q, cay__multipart *m, const cay__fo
     if (!part->file)
         return cay_fail_why(err, CAY_EINVAL, "multipart_part",
                             "part %.60s has no filename; each part has to be a file", part->name);
-    if (!cay__native_below(part->filename) ||
-        !cay__str_join(path, sizeof path, q->path, "/", part->filename, NULL))
+    if (!cay__native_below(part->filename) || !CAY_JOIN(path, q->path, "/", part->filename))
         return cay_fail_why(err, CAY_EINVAL, "multipart_part",
                             "filename %.100s: want a path below ?path=, without ..",
                             part->filename);

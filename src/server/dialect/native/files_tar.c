@@ -90,7 +90,7 @@ static int open_member(packer *k, const cay_call *call, const entry *e, char *fi
                        uint64_t *size)
 {
     char path[2 * CAY__TAR_NAME];
-    cay__str_join(path, sizeof path, k->base, *k->base ? "/" : "", e->names, NULL);
+    CAY_JOIN(path, k->base, *k->base ? "/" : "", e->names);
     int rc = open_first(k, call, path, first, n);
     cay_stat st = { .size_of = sizeof st };
     for (int i = 1, again = 1; rc == 0 && again == 1; i++) {
@@ -130,8 +130,8 @@ static int begin_member(packer *k, const cay_call *call, cay__buf *out)
                         .gid = e->gid,
                         .size = size,
                         .mtime = e->mtime };
-    cay__str_join(m->name, sizeof m->name, e->names, e->type == '5' ? "/" : "", NULL);
-    cay__str_copy(m->target, sizeof m->target, e->names + strlen(e->names) + 1);
+    CAY_JOIN(m->name, e->names, e->type == '5' ? "/" : "");
+    CAY_COPY(m->target, e->names + strlen(e->names) + 1);
     if (rc >= 0) {
         cay__tar_head(out, m);
         cay__buf_add(out, first, n);
@@ -314,7 +314,7 @@ static int make_link(unpacker *u, const char *path, cay_err *err)
     if (rc == CAY_EEXIST) {
         CAY_TRY(cay_file_remove(u->r->sb, &u->r->call, path, false, err));
         rc = cay_file_symlink(u->r->sb, &u->r->call, u->m.target, path, err);
-    } else if (rc == CAY_ENOENT && cay__str_copy(up, sizeof up, path) &&
+    } else if (rc == CAY_ENOENT && CAY_COPY(up, path) &&
                strrchr(up, '/')) { /* its directory was not in the archive */
         *strrchr(up, '/') = 0;
         CAY_TRY(cay_file_mkdir(u->r->sb, &u->r->call, up, 0755, true, err));
@@ -340,7 +340,7 @@ static int extract_member(unpacker *u, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "archive_path",
                             "member %.100s leads elsewhere; want a path below, without ..",
                             u->m.name);
-    cay__str_join(path, sizeof path, u->q.path, "/", name, NULL);
+    CAY_JOIN(path, u->q.path, "/", name);
     cay_write spec = { .size = sizeof spec, .mode = u->m.mode, .parents = true };
     switch (u->m.type) {
     case '0':

@@ -91,7 +91,7 @@ int cay__items_page(cay__items *l, size_t limit, const char *id, int64_t created
                     const void *obj)
 {
     if (l->n++ == limit) {
-        cay__str_copy(l->next, sizeof l->next, l->last);
+        CAY_COPY(l->next, l->last);
         return 1;
     }
     cay__mark_put(l->last, id, created_ms);

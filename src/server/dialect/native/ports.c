@@ -41,8 +41,8 @@ static void format_url(const cay__req *r, const char *id, cay__exposed_told *x)
 {
     const char *host = r->head.host, *end = strchr(host, ']'),
                *colon = strchr(CAY_OR(end, host), ':');
-    snprintf(x->url, sizeof x->url, "%s://%u-%s.%s%s/", r->tls ? "https" : "http", x->e.port, id,
-             cay__server_domain(r->server), CAY_OR(colon, ""));
+    CAY_FORMAT(x->url, "%s://%u-%s.%s%s/", r->tls ? "https" : "http", x->e.port, id,
+               cay__server_domain(r->server), CAY_OR(colon, ""));
 }
 
 int cay__on_port_expose(cay__req *r, cay_err *err)

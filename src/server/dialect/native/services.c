@@ -70,7 +70,7 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
     cay__waiter w = { .look = look_at_services };
     CAY_TRY(cay__req_asked(r, &q, err));
     const char *left = CAY_OR(q.name, "");
-    cay__str_copy(w.name, sizeof w.name, left);
+    CAY_COPY(w.name, left);
     CAY_TRY(cay_sandbox_services(r->sb, &r->call, see_name, &left, err));
     if (*left)
         return cay_fail_why(err, CAY_ENOENT, "service_not_found",

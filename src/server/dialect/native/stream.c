@@ -11,8 +11,8 @@ static const char *const stream_words[] = { "stdout", "stderr" };
 static void write_event(cay__follow *f, const char *name, const cay__buf *data, cay__buf *out)
 {
     char id[48];
-    snprintf(id, sizeof id, "%" PRIu64 ".%" PRIu64, f->s[0].at - f->s[0].ncarry,
-             f->s[1].at - f->s[1].ncarry);
+    CAY_FORMAT(id, "%" PRIu64 ".%" PRIu64, f->s[0].at - f->s[0].ncarry,
+               f->s[1].at - f->s[1].ncarry);
     cay__sse_event(out, id, name, CAY_OR(data->data, ""), data->len);
 }
 
@@ -153,7 +153,7 @@ int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err)
         return take_offset("stderr", cay__req_query(r, "stderr"), &out[1], err);
     }
     char *dot = NULL;
-    if (cay__str_copy(text, sizeof text, last))
+    if (CAY_COPY(text, last))
         dot = strchr(text, '.');
     if (dot)
         *dot++ = 0;

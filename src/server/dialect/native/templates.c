@@ -134,7 +134,7 @@ int cay__on_template_import(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_asked(r, &spec, err));
     spec.hidden = cay__native_hidden(r, spec.hidden);
     CAY_TRY(cay__native_receive(r, "archive", ARCHIVE_MAX, &fd, &bytes, err));
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    CAY_FORMAT(path, "/proc/self/fd/%d", fd);
     CAY_TRY(cay_template_import(r->client, &r->call, &spec, &t, err));
     return reply_template(r, t);
 }

@@ -32,10 +32,9 @@ static int word_after(const char *text, const char *name, char *out, size_t cap)
 static void judge_ns(tried *t, const char *kind)
 {
     char path[40], host[64] = "", in[64] = "";
-    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    CAY_FORMAT(path, "/proc/self/ns/%s", kind);
     ssize_t n = readlink(path, host, sizeof host - 1);
-    snprintf(in, sizeof in, "%.*s", (int)strcspn(CAY_OR(t->res.out, ""), "\n"),
-             CAY_OR(t->res.out, ""));
+    CAY_FORMAT(in, "%.*s", (int)strcspn(CAY_OR(t->res.out, ""), "\n"), CAY_OR(t->res.out, ""));
     t->to->ok = n > 0 && *in && strcmp(host, in) != 0;
     snprintf(t->to->found, FOUND,
              t->to->ok ? "%.40s, and the host's is another" : "%.40s: the same as the host's", in);
