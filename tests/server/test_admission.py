@@ -119,7 +119,10 @@ class Admission(unittest.TestCase):
             if not row['token']:
                 n += row['admin'] + row['shared']
                 self.assertEqual(self.ask(row, key=self.tenant)[1] is None, row['admin'], row)
-                self.assertEqual(self.ask(row, key=self.guest)[1] is None, row['admin'] or row['shared'], row)
+                # What names a sandbox finds it before the handler, and there is none of another tenant.
+                status, reached = self.ask(row, key=self.guest)
+                self.assertEqual(reached is None, row['admin'] or row['shared'] or row['find'], row)
+                self.assertEqual(status == 404, row['find'] and not row['admin'] and not row['shared'], (row, status))
         self.assertGreater(n, 25)
 
     def test_other_spellings_reach_no_handler(self):

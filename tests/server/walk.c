@@ -26,11 +26,12 @@ static int on_routes(cay__req *r, cay_err *err)
             const cay__operation *op = d->routes[k].op;
             json_array_append_new(
                 list,
-                json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b}", "dialect", d->name,
-                          "base", CAY_OR(d->base, ""), "method", op->method, "path", op->path,
-                          "open", op->flags & CAY__OP_OPEN, "token", op->flags & CAY__OP_TOKEN,
-                          "admin", op->flags & CAY__OP_ADMIN, "shared", op->flags & CAY__OP_SHARED,
-                          "box", op->flags & CAY__OP_BOX, "file", op->flags & CAY__OP_FILE));
+                json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "dialect",
+                          d->name, "base", CAY_OR(d->base, ""), "method", op->method, "path",
+                          op->path, "open", op->flags & CAY__OP_OPEN, "token",
+                          op->flags & CAY__OP_TOKEN, "admin", op->flags & CAY__OP_ADMIN, "shared",
+                          op->flags & CAY__OP_SHARED, "box", op->flags & CAY__OP_BOX, "file",
+                          op->flags & CAY__OP_FILE, "find", op->flags & CAY__OP_FIND));
         }
     return cay__reply_json(r, 200, list);
 }
