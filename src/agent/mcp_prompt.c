@@ -59,8 +59,9 @@ int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const cha
     if (!json_array_size(list))
         return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed",
                             "MCP server %.60s: prompt %.60s is empty", cay__mcp_name(m), name);
-    *items = cay__json_text(list, CAY__TEXT_MAX);
-    if (*items)
-        return 0;
-    return cay_fail(err, CAY_ETOOBIG, "the prompt is larger than 256 MiB");
+    char *text = cay__json_text(list, CAY__TEXT_MAX);
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "the prompt is larger than 256 MiB");
+    *items = text;
+    return 0;
 }

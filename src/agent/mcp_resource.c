@@ -8,10 +8,11 @@ enum { URI_MAX = 8192, SHOWN_MAX = 1 << 20 };
 static int as_text(json_t *list, char **out, cay_err *err)
 {
     CAY_AUTOJSON *own = list;
-    *out = cay__json_text(own, CAY__MCP_MESSAGE);
-    if (*out)
-        return 0;
-    return cay_fail(err, CAY_ETOOBIG, "the list is larger than 64 MiB");
+    char *text = cay__json_text(own, CAY__MCP_MESSAGE);
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "the list is larger than 64 MiB");
+    *out = text;
+    return 0;
 }
 
 int cay__mcp_list_text(cay_mcp *m, const cay_call *call, const char *offer, const char *method,

@@ -194,7 +194,7 @@ static const cay__field template_forget_params[] = {
 CAY__ASKED(template_forget, const char *);
 
 static const cay__field template_import_params[] = {
-    NAMED("name", cay_template_file, names, STRS,
+    NAMED("name", cay_template_file, names, STRS, .max = 32,
           .about = "of the template; else those that the archive has"),
     FIELD(cay_template_file, image, STR, .about = "which of several, by its name in the archive"),
     FIELD(cay_template_file, platform, STR, .about = "os/architecture; else this machine's"),

@@ -402,6 +402,11 @@ class Jobs(Base):
         self.ask('POST', API + '/jobs', {'kind': 'pause', 'sandbox': box, 'in_ms': 300}, want=201) # takes its place
         self.assertEqual(self.ask('GET', API + '/jobs/' + first['id'], want=200)[0]['state'], 'canceled')
         self.until(lambda: self.state(box) == 'paused')
+        # What cannot be read wakes nobody.
+        self.assertEqual(S.ask('POST', API + '/sandboxes/%s/processes/1/signal' % box, '{"signal":"NOPE"}', {'Content-Type': 'application/json'})[0], 400)
+        for q in ('output?offset=x', 'output?stream=x', 'wait?timeout_ms=x', 'stream?stdout=x'):
+            self.assertEqual(S.ask('GET', API + '/sandboxes/%s/processes/1/%s' % (box, q))[0], 400, q)
+        self.assertEqual(self.state(box), 'paused')
         self.assertEqual(self.ask('POST', API + '/sandboxes/%s/run' % box, {'argv': ['true']}, want=200)[0]['code'], 0) # used: it wakes
         self.assertEqual(self.state(box), 'running')
         self.fails('POST', API + '/jobs', 400, 'field_invalid', {'kind': 'dance', 'sandbox': box})

@@ -144,24 +144,16 @@ static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
 }
 
 #define FIELD(member, kind) CAY__FIELD(cay_build, member, kind)
-#define LIMIT(member)       CAY__NAMED(#member, cay_build, limits.member, U64)
+#define LIMITS(member)      CAY__NAMED(#member, cay_build, limits.member, LIMIT)
 static const cay__field request_fields[] = {
-    FIELD(file, STR),
-    CAY__FIELD(cay_build, text, STR, .max = REQUEST_MAX),
-    FIELD(names, STRS),
-    FIELD(tenant, STR),
-    FIELD(hidden, BOOL),
-    FIELD(args, PAIRS),
-    FIELD(target, STR),
-    CAY__FIELD(cay_build, net, STR, .max = REQUEST_MAX),
-    FIELD(step_ms, U64),
-    FIELD(no_cache, BOOL),
-    LIMIT(memory),
-    LIMIT(disk),
-    LIMIT(cpu_milli),
-    FIELD(pull, STR),
-    FIELD(platform, STR),
-    FIELD(no_pull, BOOL),
+    FIELD(file, STR),         CAY__FIELD(cay_build, text, STR, .max = REQUEST_MAX),
+    FIELD(names, STRS),       FIELD(tenant, STR),
+    FIELD(hidden, BOOL),      FIELD(args, PAIRS),
+    FIELD(target, STR),       CAY__FIELD(cay_build, net, STR, .max = REQUEST_MAX),
+    FIELD(step_ms, LIMIT),    FIELD(no_cache, BOOL),
+    LIMITS(memory),           LIMITS(disk),
+    LIMITS(cpu_milli),        FIELD(pull, STR),
+    FIELD(platform, STR),     FIELD(no_pull, BOOL),
     FIELD(keep_failed, BOOL),
 };
 static const cay__shape request_shape =
@@ -181,6 +173,14 @@ typedef struct request {
     cay_build spec;
 } request;
 
+/* Builds before this one wrote -1 for what has no limit. */
+static void name_unlimited(json_t *o)
+{
+    CAY_EACH(field, request_fields)
+        if (field->kind == CAY__F_LIMIT && cay__json_int(o, field->name, 0) < 0)
+            json_object_set_new(o, field->name, json_string("unlimited"));
+}
+
 static int request_read(cay_client *client, const char *id, request *q, cay_err *err)
 {
     CAY_AUTOFREE char *path = path_of(client, id, ".json"), *text = cay__alloc(REQUEST_MAX + 2);
@@ -189,6 +189,7 @@ static int request_read(cay_client *client, const char *id, request *q, cay_err 
         return cay_fail_why(err, CAY_ENOENT, "build_not_found",
                             "the request of build %s is not there", id);
     CAY_TRY(cay__json_object("the request", text, &o, err));
+    name_unlimited(o);
     q->spec = (cay_build){ .size = sizeof q->spec };
     return cay__shape_read(&q->mem, o, &request_shape, CAY__F_KEPT, &q->spec, err);
 }

@@ -353,7 +353,8 @@ static void drop_json(void *j)
 
 json_t *cay__req_keep(cay__req *r, json_t *j)
 {
-    cay__req_defer(r, drop_json, j);
+    if (j)
+        cay__req_defer(r, drop_json, j);
     return j;
 }
 

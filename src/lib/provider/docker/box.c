@@ -421,6 +421,7 @@ int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay
     cay__docker_volumes_remove(d, call, id);
     CAY_FAULT("docker.removed");
     CAY_JOIN(up, CAY__DOCKER_UP "/", id);
-    unlinkat(d->boxes, up, 0);
-    return cay__boxes_remove(d->boxes, id, err);
+    CAY_TRY(cay__boxes_remove(d->boxes, id, err));
+    unlinkat(d->boxes, up, 0); /* last: while the directory is there, its events are looked for */
+    return 0;
 }

@@ -52,8 +52,8 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
     int status = 0;
     CAY_AUTOFD null = open("/dev/null", O_RDWR | O_CLOEXEC);
     CAY_TRY_SYS(null, err, "start mkfs.ext4");
-    errno =
-        cay__native_program(find_mkfs(), argv, env, (int[]){ null, null, null, image }, 0, 4, &pid);
+    errno = cay__native_program(CAY_OR(find_mkfs(), "mkfs.ext4"), argv, env,
+                                (int[]){ null, null, null, image }, 0, 4, &pid);
     if (errno)
         return cay_fail_sys(err, "start mkfs.ext4");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -31,13 +31,19 @@ static bool is_box_gone(const e2b_box *b)
             !b->note.files);
 }
 
-json_t *e2b_note_get(cay__req *r, const char *space, const char *key)
+/* The caller's; NULL when there is none. */
+static json_t *load_note(cay__req *r, const char *space, const char *key)
 {
     CAY_AUTOFREE char *text = NULL;
     json_t *o = NULL;
     if (cay_note_get(r->client, space, key, &text, NULL) == 0)
         cay__json_object("note", text, &o, NULL);
-    return cay__req_keep(r, o);
+    return o;
+}
+
+json_t *e2b_note_get(cay__req *r, const char *space, const char *key)
+{
+    return cay__req_keep(r, load_note(r, space, key));
 }
 
 /* A change of the network is one of what is reached from inside: how the sandbox itself is reached
@@ -59,7 +65,8 @@ static void read_note(cay__req *r, e2b_box *b)
     json_t *all = NULL;
     if (!*b->info->metadata || cay__json_object("metadata", b->info->metadata, &all, NULL) < 0)
         all = json_object();
-    json_t *e = json_object_get(all, "e2b"), *changed = e2b_note_get(r, "e2b", b->info->id);
+    json_t *e = json_object_get(all, "e2b");
+    CAY_AUTOJSON *changed = load_note(r, "e2b", b->info->id); /* a list reads thousands */
     bool own = e;
     if (!e) { /* made by another way: what it has of its own is its metadata */
         json_t *wrap = json_pack("{s:{},s:o}", "e2b", "metadata", all);

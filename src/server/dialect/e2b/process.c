@@ -151,6 +151,7 @@ static int stream_output(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, u
     CAY_EACH_OF(it, pump.fd, 2)
         if (*it >= 0)
             cay__fd_nonblock(*it, true);
+    json_object_clear(q->in); /* not for as long as the stream */
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }
 

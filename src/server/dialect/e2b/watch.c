@@ -146,6 +146,7 @@ int e2b_fs_watch(cay__req *r, cay_err *err)
                              .work = watch_work,
                              .last = e2b_stream_last,
                              .close = watch_close };
+    json_object_clear(q.in); /* not for as long as the stream */
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }
 

@@ -157,6 +157,7 @@ void cay__reply_number(cay__req *r, const char *name, uint64_t v)
 
 int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
 {
+    CAY_TRY(cay_sandbox_wake(r->sb, &r->call, err));
     int rc = cay_sandbox_attach(r->sb, &r->call, r->param[1], out, err);
     if (rc < 0 && !cay__str_starts(err->msg, "process "))
         return cay_wrap(err, rc, "process %.60s", r->param[1]);

@@ -93,6 +93,8 @@ int cay__on_process_list(cay__req *r, cay_err *err)
 static int on_list_process(const cay_proc_info *i, void *arg)
 {
     looker *l = arg;
+    if (l->found)
+        return 1;
     if (*l->id ? strcmp(i->id, l->id) : i->pid != l->pid)
         return 0;
     cay__process_told t = describe_process(i);

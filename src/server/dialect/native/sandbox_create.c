@@ -139,5 +139,7 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     CAY_TRY(cay_client_create(r->client, &r->call, &b.c, &sb, err));
     cay__req_about(r, cay_sandbox_id(sb));
     r->sb = sb;
-    return cay__on_sandbox_get(r, err);
+    int rc = cay__on_sandbox_get(r, err);
+    r->sb = NULL; /* ours */
+    return rc;
 }

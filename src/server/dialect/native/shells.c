@@ -15,6 +15,8 @@ typedef struct lister {
 static int on_proc(const cay_proc_info *i, void *arg)
 {
     lister *l = arg;
+    if (l->found)
+        return 1;
     if (i->state == 'X' || !cay__str_starts(i->tag, "shell:") ||
         (l->only && strcmp(l->only, i->tag + 6)))
         return 0;
@@ -50,6 +52,7 @@ int cay__on_shell_list(cay__req *r, cay_err *err)
 static int find_shell(cay__req *r, cay_shell **out, cay_err *err)
 {
     cay_shell_spec spec = { .size = sizeof spec, .name = r->param[1], .attach = true };
+    CAY_TRY(cay_sandbox_wake(r->sb, &r->call, err));
     return cay_shell_open(r->sb, &r->call, &spec, out, err);
 }
 
