@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 BUILD  ?= build
 
-.PHONY: all deps build run test check lint bench fuzz soak templates-test attack-mutants upgrade-test install clean help
+.PHONY: all deps build run test check lint bench fuzz soak vm templates-test attack-mutants upgrade-test install clean help
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -44,6 +44,9 @@ fuzz: deps ## fuzz every parser; SECONDS=N per target, 5 unless told
 
 soak: deps build ## the long kill and leak tests
 	@tools/need tests/soak "the soak test" && tests/soak $(BUILD)
+
+vm: deps build ## boot stock systems in QEMU and try everything there; SYSTEMS='bookworm trixie' for some, VM=OPTIONS of tests/vm/run
+	@tests/vm/run $(VM) $(SYSTEMS)
 
 templates-test: deps build ## build and use the templates that we ship: network and minutes; NAMES='base codex' for some
 	@tests/system/test_templates.sh $(BUILD)/cay templates $(or $(NAMES),base python-data-science code-server claude codex browser cloud)
