@@ -248,8 +248,24 @@ static int set_up(void **s)
     put("mine", NULL, 0777);
     put("mine/cgroup.controllers", "cpu io memory pids\n", 0444);
     put("mine/cgroup.subtree_control", "memory pids cpu\n", 0444);
+    put("mine/cay-keeper", NULL, 0777);
+    put("mine/cay-keeper/cgroup.procs", "", 0666);
     put("mine/cay-aaaaaaaa", NULL, 0777);
     put("mine/cay-aaaaaaaa/cgroup.subtree_control", "memory pids\n", 0444);
+    put("crowded", NULL, 0777); /* others are in it, and not ours to move */
+    put("crowded/cgroup.type", "domain\n", 0444);
+    put("crowded/cgroup.procs", "1\n2\n", 0444);
+    put("crowded/cgroup.controllers", "cpu io memory pids\n", 0444);
+    put("crowded/cgroup.subtree_control", "", 0666);
+    put("crowded/cay-keeper", NULL, 0777);
+    put("crowded/cay-keeper/cgroup.procs", "", 0666);
+    put("threaded", NULL, 0777); /* as an earlier keeper may have left it */
+    put("threaded/cay-aaaaaaaa", NULL, 0777);
+    put("threaded/cay-aaaaaaaa/cgroup.type", "domain invalid\n", 0444);
+    put("foreign", NULL, 0777); /* its owner may divide it, but nobody enters */
+    put("foreign/cgroup.controllers", "memory\n", 0444);
+    put("foreign/cay-keeper", NULL, 0777);
+    put("foreign/cay-keeper/cgroup.procs", "", 0444);
     put("bare", NULL, 0777); /* handed over, but without controllers */
     put("session", NULL, 0555);
     put("session/cgroup.controllers", "cpu io memory pids\n", 0444);
@@ -262,10 +278,26 @@ static int tear_down(void **s)
     char path[128];
     static const char *const names[] = { "mine/cay-aaaaaaaa/cgroup.subtree_control",
                                          "mine/cay-aaaaaaaa",
+                                         "mine/cay-keeper/cgroup.procs",
                                          "mine/cay-keeper",
                                          "mine/cgroup.subtree_control",
                                          "mine/cgroup.controllers",
                                          "mine",
+                                         "crowded/cgroup.type",
+                                         "crowded/cgroup.procs",
+                                         "crowded/cgroup.controllers",
+                                         "crowded/cgroup.subtree_control",
+                                         "crowded/cay-keeper/cgroup.procs",
+                                         "crowded/cay-keeper",
+                                         "crowded/cay-aaaaaaaa",
+                                         "crowded",
+                                         "threaded/cay-aaaaaaaa/cgroup.type",
+                                         "threaded/cay-aaaaaaaa",
+                                         "threaded",
+                                         "foreign/cgroup.controllers",
+                                         "foreign/cay-keeper/cgroup.procs",
+                                         "foreign/cay-keeper",
+                                         "foreign",
                                          "bare/cay-aaaaaaaa",
                                          "bare",
                                          "session/cgroup.controllers",
@@ -287,6 +319,41 @@ static void features_are_what_was_handed_down(void **s)
     assert_int_equal(discover("/nowhere"), 0);
 }
 
+static void a_group_with_processes_hands_nothing_down(void **s)
+{
+    (void)s;
+    char path[128], handed[64];
+    assert_int_equal(discover("/crowded"), CAY_FEAT_CG2);
+    snprintf(path, sizeof path, "%s/crowded/cgroup.subtree_control", top);
+    assert_true(cay__fd_read_file(AT_FDCWD, path, handed, sizeof handed) == 0);
+}
+
+static void groups_that_take_no_process_are_not_used(void **s)
+{
+    (void)s;
+    assert_int_equal(discover("/threaded"), 0);
+    assert_int_equal(discover("/foreign"), 0);
+}
+
+static void an_init_that_outlived_its_keeper_tells_where_its_groups_are(void **s)
+{
+    (void)s;
+    char out[256];
+    char v2[] = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/cay-1.scope/"
+                "cay-aaaaaaaa/baaaaaaaaaaaaaaaaaaa/init\n";
+    char v1[] = "4:memory:/user.slice/cay-aaaaaaaa/baaaaaaaaaaaaaaaaaaa\n"
+                "3:name=systemd:/user.slice/session-1.scope\n"
+                "0::/cay-aaaaaaaa/baaaaaaaaaaaaaaaaaaa\n";
+    char other[] = "0::/user.slice/session-1.scope/cay-aaaaaaab/baaaaaaaaaaaaaaaaaaa\n";
+    cay__str_copy(keeper.instance, sizeof keeper.instance, "iaaaaaaaaaaaaaaaaaaa");
+    assert_true(cgroup_places(v2, out, sizeof out) > 0);
+    assert_string_equal(out,
+                        "0::/user.slice/user-1000.slice/user@1000.service/app.slice/cay-1.scope\n");
+    assert_int_equal(cgroup_places(v1, out, sizeof out), strlen("4:memory:/user.slice\n0::\n"));
+    assert_string_equal(out, "4:memory:/user.slice\n0::\n");
+    assert_int_equal(cgroup_places(other, out, sizeof out), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +368,11 @@ int main(void)
         cmocka_unit_test(nonsense_finds_nothing),
         cmocka_unit_test(what_is_too_long_is_not_there),
         cmocka_unit_test_setup_teardown(features_are_what_was_handed_down, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_group_with_processes_hands_nothing_down, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(groups_that_take_no_process_are_not_used, set_up,
+                                        tear_down),
+        cmocka_unit_test(an_init_that_outlived_its_keeper_tells_where_its_groups_are),
     };
     return cmocka_run_group_tests_name("cgfind", tests, NULL, NULL);
 }

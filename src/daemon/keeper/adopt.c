@@ -28,6 +28,7 @@ static struct {
     size_t nexits;
     char boot[CAY_WIRE_ID];
     char instance[CAY_WIRE_ID];
+    int heir;
 } adoption;
 
 void boot_id(char out[CAY_WIRE_ID])
@@ -115,8 +116,11 @@ int adopt_plan(void)
         if (find_entry(exit->box, false))
             adoption.exits[adoption.nexits++] = *exit;
     CAY_EACH_OF(it, adoption.live, adoption.n) {
-        if (!is_alive(&it->r) || geteuid() == 0)
+        if (!is_alive(&it->r))
             continue;
+        adoption.heir = it->r.pid;
+        if (geteuid() == 0)
+            break;
         proc_path(path, sizeof path, it->r.pid, "ns/user");
         CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
         int parent = -1;
@@ -126,6 +130,11 @@ int adopt_plan(void)
             return parent;
     }
     return -1;
+}
+
+int adopt_heir(void)
+{
+    return adoption.heir;
 }
 
 const char *adopt_instance(void)

@@ -40,6 +40,26 @@ static void enable_controllers(int dir)
         cay__fd_write_file(dir, down, w);
 }
 
+/* Only the root of the hierarchy, which has no type, may have processes and hand controllers down.
+ * Elsewhere memory and io are refused then, but cpu and pids are not: they turn the group into a
+ * threaded domain, and clone3(2) starts no process in any group below one (EOPNOTSUPP). */
+static void hand_down(int dir)
+{
+    char one;
+    CAY_AUTOFD procs = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    bool top = faccessat(dir, "cgroup.type", F_OK, 0) < 0;
+    if (top || (procs >= 0 && read(procs, &one, 1) == 0))
+        enable_controllers(dir);
+}
+
+/* A group below a threaded domain is none of processes. */
+static bool is_domain(int dir)
+{
+    char type[32];
+    return cay__fd_read_file(dir, "cgroup.type", type, sizeof type) <= 0 ||
+           !strcmp(type, "domain\n");
+}
+
 static void name_of(char *out, size_t cap)
 {
     char eight[9];
@@ -70,37 +90,40 @@ static int our_dir(const char *base)
     return CAY_STEAL_FD(fd);
 }
 
-/* A group with processes cannot hand controllers down (except the root): step aside into a leaf of
- * our own. */
-static void step_aside(const char *base)
+/* Into a leaf of our own: a group with processes cannot hand controllers down. Processes of others
+ * are not ours to move. False: nobody can be put into groups there, as below another's manager. */
+static bool step_aside(const char *base)
 {
     CAY_AUTOFD at = open_dir(AT_FDCWD, base);
-    if (at < 0)
-        return;
-    if (mkdirat(at, "cay-keeper", 0755) == 0 || errno == EEXIST)
-        cay__fd_write_file(at, "cay-keeper/cgroup.procs", "0");
-    enable_controllers(at);
+    if (!has_controller(at, "cgroup.controllers", "memory"))
+        return true;
+    if ((mkdirat(at, "cay-keeper", 0755) < 0 && errno != EEXIST) ||
+        !cay__fd_write_file(at, "cay-keeper/cgroup.procs", "0"))
+        return false;
+    hand_down(at);
+    return true;
 }
 
 /* Root works from the top, where controllers can always be handed down: a login session's own group
  * has other processes and cannot. An ordinary user has only what was delegated. */
+static const char *find_base(const cgfind *f)
+{
+    if (geteuid() == 0) {
+        CAY_AUTOFD at = open_dir(AT_FDCWD, f->v2_top);
+        hand_down(at);
+        if (f->v2_root || has_controller(at, down, "memory"))
+            return f->v2_top;
+    }
+    if (step_aside(f->v2))
+        return f->v2;
+    return "";
+}
+
 static void find_v2(const cgfind *f)
 {
-    const char *base;
-    if (geteuid() == 0)
-        base = f->v2_top;
-    else
-        base = f->v2;
-    CAY_AUTOFD at = open_dir(AT_FDCWD, base);
-    if (at < 0)
-        return;
-    enable_controllers(at);
-    if (!has_controller(at, down, "memory") && !(geteuid() == 0 && f->v2_root)) {
-        base = f->v2;
-        if (has_controller(at, "cgroup.controllers", "memory"))
-            step_aside(base);
-    }
-    keeper.cg.v2_fd = our_dir(base);
+    keeper.cg.v2_fd = our_dir(find_base(f));
+    if (keeper.cg.v2_fd >= 0 && !is_domain(keeper.cg.v2_fd))
+        cay__close_fd(&keeper.cg.v2_fd);
     if (keeper.cg.v2_fd < 0)
         return;
     enable_controllers(keeper.cg.v2_fd);
@@ -113,11 +136,32 @@ static void find_v2(const cgfind *f)
         keeper.cg.v2_memory || keeper.cg.v2_pids || keeper.cg.v2_cpu || keeper.cg.v2_io;
 }
 
-void cgroup_discover(void)
+size_t cgroup_places(char *text, char *out, size_t cap)
 {
-    static char mi[65536], cg[8192];
+    char name[32], ours[40], *save, *cut;
+    size_t n = 0;
+    name_of(name, sizeof name);
+    CAY_JOIN(ours, "/", name, "/");
+    for (char *line = text; (line = strtok_r(line, "\n", &save)); line = NULL) {
+        if (!(cut = strstr(line, ours)))
+            continue;
+        *cut = 0;
+        if (cay__str_join(out + n, cap - n, line, "\n", NULL))
+            n += strlen(out + n);
+    }
+    return n;
+}
+
+void cgroup_discover(int heir)
+{
+    static char mi[65536], cg[16384], text[8192];
+    char path[48];
+    size_t n = 0;
+    proc_path(path, sizeof path, heir, "cgroup");
+    if (heir && cay__fd_read_file(AT_FDCWD, path, text, sizeof text) > 0)
+        n = cgroup_places(text, cg, sizeof cg / 2);
     if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mi, sizeof mi) <= 0 ||
-        cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", cg, sizeof cg) <= 0)
+        cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", cg + n, sizeof cg - n) <= 0)
         mi[0] = cg[0] = 0;
     cgroup_use(mi, cg);
 }

@@ -279,7 +279,10 @@ extern keeper_state keeper; /* the one keeper of this process; main.c */
 int enter_namespaces(int adopt_userns, int starter);
 int enter_tree(const char *home, const char *run);
 /* cgroup.c */
-void cgroup_discover(void);
+void cgroup_discover(int heir); /* an init of the last keeper, 0: none. Groups are where that one
+                                   made them, whatever our own are */
+size_t cgroup_places(char *text, char *out, size_t cap); /* where that is, of its /proc/PID/cgroup,
+                                                            which is changed; how long */
 void cgroup_use(char *mountinfo,
                 char *own); /* from the texts of the two files in /proc/self; both are changed */
 bool cgroup_box_make(keeper_box *b);
@@ -479,6 +482,7 @@ void journal_put(enum jop op, const keeper_box *b, const char *id, int code, con
 const char *adopt_instance(void);
 int adopt_plan(
     void); /* before the namespaces: who is still there; a user namespace to join, or -1 */
+int adopt_heir(void);          /* and one of them, an init; 0: nobody */
 void sweep_dirs(bool pool);    /* removes what was cut short; also what a dead keeper's pool left */
 void adopt_run(void);          /* after them */
 void adopt_ask(keeper_box *b); /* the connection to its init is gone, though it may live */

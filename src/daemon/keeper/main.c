@@ -209,7 +209,7 @@ int main(int argc, char **argv)
         CAY_COPY(keeper.instance, adopt_instance());
     else
         cay__id_make(keeper.instance, 'i');
-    cgroup_discover();
+    cgroup_discover(adopt_heir());
     keeper.landlock_abi = cay__landlock_abi();
     keeper.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP |
                        (keeper.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
