@@ -495,8 +495,13 @@ static int create_sandbox(cay_client *client, const cay_call *call, const char *
     if (rc == 0 && missed) /* only what was allowed, and is counted */
         cay__pool_missed(client, &s, &asked);
     cay__id_make(id, 'c');
-    if (rc < 0 && stand_in(client, &why, &s, &p))
-        return create_at(client, call, p, CAY_OR(as, id), &s, &f, warm, out, err);
+    if (rc < 0 && stand_in(client, &why, &s, &p)) {
+        cay_err weaker = CAY_ERR_INIT;
+        int second = create_at(client, call, p, CAY_OR(as, id), &s, &f, warm, out, &weaker);
+        /* Where neither wall can be had, the cause that matters is that of the stronger one. */
+        if (second != CAY_EISOLATION)
+            return cay__err_pass(second, &weaker, err);
+    }
     return cay__err_pass(rc, &why, err);
 }
 
