@@ -96,6 +96,11 @@ CAY__PROVIDES(volume) cay__native_volume;
 CAY__PROVIDES(purge) cay__native_purge;
 /* start.c: a connection to the keeper that runs, or -1: none is started. */
 int cay__native_knock(const cay__native *n);
+/* What on this host keeps namespaces from us, and what to do about it; NULL: nothing that we know.
+ */
+const char *cay__native_cause(const char **remedy);
+/* Whether a systemd of this user's answers, and not root's; as a variable for systemd-run. */
+bool cay__native_manager(char *env, size_t cap);
 
 /* clone.c: starts a program, found by PATH, with no signal blocked or ignored and these descriptors
  * (-1: none; at most 4) as first, first + 1, …; an errno, or 0. */

@@ -7,7 +7,9 @@
 #include <base/base.h>
 
 #define DELEGATE                                                                                   \
-    "run as root, or under systemd with delegation (loginctl enable-linger, then a user session)"
+    "loginctl enable-linger: the next keeper starts in a scope of your own systemd; or run as "    \
+    "root"
+#define IO "systemctl edit user@.service: [Service] Delegate=cpu memory pids io; or run as root"
 #define SUBIDS                                                                                     \
     "give the user a range: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "      \
     "NAME; install uidmap"
@@ -40,7 +42,7 @@ static const struct {
     { "pids-limit", CAY_FEAT_PIDS, "off", "no pids cgroup: nothing bounds how many there are",
       DELEGATE },
     { "cpu-limit", CAY_FEAT_CPU, "soft", "no cpu cgroup: affinity only", DELEGATE },
-    { "io-limit", CAY_FEAT_IO, "off", "no io cgroup", DELEGATE },
+    { "io-limit", CAY_FEAT_IO, "off", "no io cgroup", IO },
     { "disk-quota", CAY_FEAT_QUOTA, "soft",
       "no project quota on the state directory: use is measured every few seconds",
       "as root, --require disk-quota gives a disk image; or mount the state directory with "
@@ -80,6 +82,9 @@ size_t cay__native_walls(const cay_m_hello *h, cay_wall *out, size_t max)
                     "soft: measured every few seconds";
         else if (!on)
             w = (cay_wall){ row->name, row->absent, row->why, row->remedy };
+        if (h->mode == CAY_MODE_ROOT && (!strcmp(w.remedy, DELEGATE) || !strcmp(w.remedy, IO)))
+            w.remedy = "let the container around us divide control groups (a writable "
+                       "/sys/fs/cgroup with controllers)";
         out[n++] = w;
     }
     if (n < max) {
@@ -131,34 +136,54 @@ static bool has_first_char(const char *path, char first)
     return cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0 && buf[0] == first;
 }
 
-static const char *find_cause(const char **remedy)
+/* A profile that is not only a name. Where AppArmor is not, or is told by another module, this is
+ * not ours to judge. */
+static bool is_confined(void)
+{
+    char buf[256] = "";
+    if (cay__fd_read_file(AT_FDCWD, "/proc/self/attr/apparmor/current", buf, sizeof buf) <= 0)
+        return false;
+    return strstr(buf, "(enforce)") || strstr(buf, "(kill)");
+}
+
+static bool in_container(void)
+{
+    return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+}
+
+const char *cay__native_cause(const char **remedy)
 {
     *remedy = "";
-    if (has_first_char("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1') &&
-        geteuid() != 0) {
-        *remedy = "install the AppArmor profile that comes with cay (data/apparmor.d/cay), or run "
-                  "as root";
-        return "AppArmor forbids user namespaces to programs without a profile";
-    }
-    if (has_first_char("/proc/sys/kernel/unprivileged_userns_clone", '0') && geteuid() != 0) {
-        *remedy = "sysctl kernel.unprivileged_userns_clone=1";
-        return "kernel.unprivileged_userns_clone is 0";
-    }
     if (has_first_char("/proc/sys/user/max_user_namespaces", '0')) {
         *remedy = "sysctl user.max_user_namespaces=65536";
         return "user.max_user_namespaces is 0";
     }
-    if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0) {
+    if (geteuid() != 0 && has_first_char("/proc/sys/kernel/unprivileged_userns_clone", '0')) {
+        *remedy = "sysctl kernel.unprivileged_userns_clone=1, or run as root";
+        return "kernel.unprivileged_userns_clone is 0";
+    }
+    if (geteuid() != 0 &&
+        has_first_char("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1')) {
+        *remedy = "load the AppArmor profile that comes with cay (apparmor_parser -r "
+                  "/etc/apparmor.d/cay), or run as root";
+        return "AppArmor forbids user namespaces to programs without a profile";
+    }
+    if (in_container()) {
         *remedy = "start the outer container with --security-opt seccomp=unconfined --security-opt "
                   "apparmor=unconfined, or --privileged";
         return "the container around us blocks unshare or mount";
+    }
+    if (is_confined()) {
+        *remedy = "load the AppArmor profile that comes with cay (apparmor_parser -r "
+                  "/etc/apparmor.d/cay), or start cay from a program that is not confined";
+        return "the AppArmor profile of the program that started cay forbids user namespaces";
     }
     return NULL;
 }
 
 const char *cay__native_why_not(const cay_err *why, const char **remedy)
 {
-    const char *text = find_cause(remedy);
+    const char *text = cay__native_cause(remedy);
     if (text)
         return text;
     if (cay_err_is(why, CAY_REASON_NAMESPACES_REFUSED))

@@ -6,6 +6,8 @@
 #include <lib/provider/provider.h>
 #include <lib/sandbox/limits.h>
 #include <dirent.h>
+#include <limits.h>
+#include <pwd.h>
 
 static bool is_required(const cay_create *spec, const char *feature)
 {
@@ -197,6 +199,22 @@ static int probe_below(const cay__native *n, const cay_err *why, cay_probe **out
     return 0;
 }
 
+/* A manager that ends with the last session takes its scopes along. */
+static void note_linger(const cay_m_hello *h, cay_wall *list, size_t n)
+{
+    char manager[PATH_MAX], path[PATH_MAX];
+    const struct passwd *pw = getpwuid(geteuid());
+    if (h->mode == CAY_MODE_ROOT || !pw || !cay__native_manager(manager, sizeof manager) ||
+        (CAY_JOIN(path, "/var/lib/systemd/linger/", pw->pw_name) && access(path, F_OK) == 0))
+        return;
+    CAY_EACH_OF(it, list, n)
+        if (!strcmp(it->name, "memory-limit") && !strcmp(it->state, "on"))
+            *it = (cay_wall){ it->name, it->state,
+                              "until your last session ends, which stops all sandboxes; "
+                              "loginctl enable-linger keeps them",
+                              "loginctl enable-linger" };
+}
+
 static int op_probe(void *self, cay_probe **out, cay_err *err)
 {
     cay__native *n = self;
@@ -212,6 +230,7 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
         return 0;
     }
     size_t k = cay__native_walls(&n->hello, layers, CAY__WALLS_MAX);
+    note_linger(&n->hello, layers, k);
     *out =
         cay__probe_new((cay_level)n->hello.level,
                        n->hello.mode < CAY_LEN(modes) ? modes[n->hello.mode] : "single", layers, k);

@@ -51,12 +51,13 @@ typedef struct launch {
     cay__native *n;
     const char *layer;
     int ready;
-    bool scope; /* under systemd, in a scope with its own groups */
+    const char *manager; /* XDG_RUNTIME_DIR=… of the user's systemd, which gives it a scope with
+                            groups of its own; "": none */
 } launch;
 
 /* What the keeper, or systemd-run, has any use for. The rest of our environment is not for a
  * process that stays: it may hold secrets. */
-static void keep_env(char **env, size_t room)
+static void keep_env(char **env, size_t room, const char *manager)
 {
     static const char *const names[] = { "PATH=",
                                          "HOME=",
@@ -73,41 +74,76 @@ static void keep_env(char **env, size_t room)
     size_t n = 0;
     for (char **e = environ; e && *e; e++)
         CAY_EACH(name, names)
-            if (n + 1 < room && cay__str_starts(*e, *name))
+            if (n + 2 < room && cay__str_starts(*e, *name))
                 env[n++] = *e;
+    for (size_t i = 0; *manager && i < n; i++)
+        if (cay__str_starts(env[i], "XDG_RUNTIME_DIR="))
+            env[i] = env[--n];
+    if (*manager)
+        env[n++] = (char *)manager;
     env[n] = NULL;
 }
 
 static int launch_child(void *arg)
 {
     launch *l = arg;
-    char fd[21], *env[16];
+    char fd[21], ms[21], unit[64], *env[16];
     char *plain[] = {
         l->n->keeper, l->n->home, l->n->run, (char *)l->layer, cay__str_u64(fd, (uint64_t)l->ready),
         NULL
     };
-    char *scope[] = { "systemd-run", "--user",       "--scope", "--quiet", "--collect",
-                      "-p",          "Delegate=yes", "--",      plain[0],  plain[1],
-                      plain[2],      plain[3],       plain[4],  NULL };
-    keep_env(env, CAY_LEN(env));
+    /* It holds no shutdown up: who has not ended by then is killed. */
+    char *scope[] = { "systemd-run",
+                      "--user",
+                      "--scope",
+                      "--quiet",
+                      "--collect",
+                      unit,
+                      "--description=cay",
+                      "-p",
+                      "Delegate=yes",
+                      "-p",
+                      "TimeoutStopSec=10s",
+                      "--",
+                      plain[0],
+                      plain[1],
+                      plain[2],
+                      plain[3],
+                      plain[4],
+                      NULL };
+    CAY_JOIN(unit, "--unit=cay-", strrchr(plain[2], '/') + 1, "-",
+             cay__str_u64(ms, (uint64_t)cay__boot_ms()));
+    keep_env(env, CAY_LEN(env), l->manager);
     fcntl(l->ready, F_SETFD, 0);
     setsid();
     /* Overlays write with their maker's capabilities, and on ext4 this one goes beyond every quota
      * and takes the blocks reserved for root. */
     prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);
-    if (l->scope)
+    if (*l->manager) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* of what it says the exit is enough */
+        dup2(null, 2);
         execvpe(scope[0], scope, env);
+    }
     execve(plain[0], plain, env);
     _exit(127);
 }
 
-/* An ordinary user's limits hold only in groups that systemd hands over. */
-static bool want_scope(void)
+static bool has_manager(char *env, size_t cap, const char *dir)
 {
     char path[PATH_MAX];
-    const char *run = getenv("XDG_RUNTIME_DIR");
-    return geteuid() != 0 && run && CAY_JOIN(path, run, "/systemd/private") &&
-           access(path, F_OK) == 0 && access("/usr/bin/systemd-run", X_OK) == 0;
+    return dir && CAY_JOIN(path, dir, "/systemd/private") && access(path, W_OK) == 0 &&
+           cay__str_join(env, cap, "XDG_RUNTIME_DIR=", dir, NULL);
+}
+
+bool cay__native_manager(char *env, size_t cap)
+{
+    char dir[48], n[21];
+    CAY_JOIN(dir, "/run/user/", cay__str_u64(n, geteuid()));
+    if (geteuid() != 0 &&
+        (has_manager(env, cap, getenv("XDG_RUNTIME_DIR")) || has_manager(env, cap, dir)))
+        return true;
+    env[0] = 0;
+    return false;
 }
 
 /* What it says before it serves: "map PID", answered by us, then "ok" or what is wrong. */
@@ -127,26 +163,43 @@ static void listen_to(int fd, char *line, size_t cap)
     }
 }
 
-static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
+/* What the keeper says, "" when it said nothing; *ran: it was started at all. */
+static int run_keeper(launch *l, char *line, size_t cap, bool *ran, cay_err *err)
 {
-    int fds[2];
-    char line[256], stack[16384] __attribute__((aligned(16)));
+    int fds[2], status = 0;
+    char stack[16384] __attribute__((aligned(16)));
     CAY_TRY_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), err,
                 "start the keeper");
-    launch l = { n, layer, fds[1], want_scope() };
+    l->ready = fds[1];
     CAY_FAULT("client.keeper.launch");
-    int pid = clone(launch_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &l);
+    int pid = clone(launch_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, l);
     close(fds[1]);
     if (pid < 0) {
         close(fds[0]);
         return cay_fail_sys(err, "start the keeper");
     }
-    listen_to(fds[0], line, sizeof line);
+    listen_to(fds[0], line, cap);
     close(fds[0]);
-    while (waitpid(pid, NULL, 0) < 0 &&
+    while (waitpid(pid, &status, 0) < 0 &&
            errno == EINTR) /* what we started; the keeper is its child, and nobody's then */
         ;
     CAY_FAULT("client.keeper.launched");
+    *ran = *line || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return 0;
+}
+
+static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
+{
+    char line[256], manager[PATH_MAX];
+    bool ran;
+    launch l = { n, layer, -1, manager };
+    cay__native_manager(manager, sizeof manager);
+    CAY_TRY(run_keeper(&l, line, sizeof line, &ran, err));
+    if (!ran &&
+        *manager) { /* the manager leaves, or has no room: soft limits are better than none */
+        manager[0] = 0;
+        CAY_TRY(run_keeper(&l, line, sizeof line, &ran, err));
+    }
     if (!strncmp(line, "ok\n", 3))
         return 0;
     if (!*line) /* a keeper that cannot says why; this one was killed */
@@ -157,9 +210,14 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
                             "another keeper serves %s but does not answer", n->home);
     /* The one cause for which level 1 stands in: a full disk or a broken store must not weaken the
      * wall. */
-    if (cay__str_starts(line, "user namespace:") || cay__str_starts(line, "mount namespace:"))
+    if (cay__str_starts(line, "user namespace:") || cay__str_starts(line, "mount namespace:")) {
+        const char *remedy, *cause = cay__native_cause(&remedy);
+        if (!cause)
+            return cay_fail_why(err, CAY_EISOLATION, "namespaces_refused",
+                                "this host refuses namespaces (%s); `cay doctor` tells more", line);
         return cay_fail_why(err, CAY_EISOLATION, "namespaces_refused",
-                            "this host refuses namespaces (%s); `cay doctor` tells more", line);
+                            "this host refuses namespaces (%s): %s; %s", line, cause, remedy);
+    }
     return cay_fail_why(err, CAY_EISOLATION, "keeper_failed",
                         "no sandbox can be made on this host: %s; `cay doctor` tells more", line);
 }
