@@ -43,6 +43,8 @@ enum cay_g_type {
                           there are some, and HOLD is obeyed */
     CAY_G_STILL = 57,  /* cay_g_result, EBUSY: some are alive; fds: [lock that file workers hold
                           shared while they serve] */
+    CAY_G_ENDING = 59, /* cay_g_result: the host asked it to end, by SIGTERM; it does so within a
+                          second */
     CAY_G_NET = 56,    /* cay_g_result; fds: [tcp listener] [dns tcp] [dns udp] [name map]: what was
                           held of the network */
 };

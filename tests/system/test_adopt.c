@@ -464,6 +464,54 @@ static void a_dead_init_is_noticed(void **state)
     cay_sandbox_unref(s.sb);
 }
 
+static bool process_left(void *pid)
+{
+    return has_ended(*(int *)pid);
+}
+
+/* As systemd does: all are asked at once, in any order; one command does not mind. */
+static void what_the_host_ends_is_recorded_and_stays(void **state)
+{
+    static const char *const lines[] = { "trap '' TERM; while :; do sleep 1; done", "sleep 1000" };
+    char reason[24] = "";
+    cay_sandbox *sb[2];
+    int init[2], k, zygote;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        sb[i] = make((cay_create){ 0 });
+        state_of(sb[i], NULL, &init[i]);
+        assert_int_equal(run(sb[i], "echo kept >/workspace/kept"), 0);
+        cay_proc_unref(spawn(sb[i], (cay_spawn){ .shell = lines[i] }));
+    }
+    k = keeper();
+    zygote = find_process(is_helper, &(helper_of){ k, "zygote" });
+    kill(init[0], SIGTERM);
+    kill(zygote, SIGTERM);
+    kill(k, SIGTERM);
+    kill(init[1], SIGTERM);
+    assert_true(support_until(process_left, &k, 20000));
+    for (int i = 0; i < 2; i++) {
+        assert_true(support_until(process_left, &init[i], 20000));
+        assert_int_equal(state_of(sb[i], reason, NULL), CAY_STOPPED);
+        assert_string_equal(reason, "host-stopped");
+        OK(cay_sandbox_resume(sb[i], CALL(20000), E));
+        assert_int_equal(run(sb[i], "grep kept /workspace/kept"), 0);
+        cay_sandbox_unref(sb[i]);
+    }
+}
+
+/* Not even as root of the sandbox: its pid is not 0 there. */
+static void a_tenant_cannot_ask_init_to_end(void **state)
+{
+    (void)state;
+    cay_sandbox *sb = make((cay_create){ .process.user = "root" });
+    for (int i = 0; i < 3; i++) {
+        run(sb, "for i in 1 2 3 4 5 6 7 8 9; do kill -TERM 1; done");
+        assert_int_equal(state_of(sb, NULL, NULL), CAY_RUNNING);
+    }
+    cay_sandbox_unref(sb);
+}
+
 typedef struct starter {
     pthread_t thread;
     cay_sandbox *sb;
@@ -815,6 +863,8 @@ int main(int argc, char **argv)
         T(a_paused_one_stays_paused),
         T(an_init_that_is_slow_is_not_lost),
         T(a_dead_init_is_noticed),
+        T(what_the_host_ends_is_recorded_and_stays),
+        T(a_tenant_cannot_ask_init_to_end),
         T(pause_waits_for_commands_that_are_being_born),
         T(pause_and_kills_of_the_keeper_do_not_wedge),
         T(an_id_is_given_once),

@@ -6,7 +6,6 @@
 #include "services.h"
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 static uint64_t key_of(const char *id)
@@ -196,11 +195,8 @@ static void record_child_exit(size_t i, int status, const struct rusage *ru)
 
 void reap(void)
 {
-    struct signalfd_siginfo si[4];
     struct rusage ru;
     int status, pid;
-    while (read(init.sig, si, sizeof si) == sizeof si)
-        ;
     while ((pid = (int)wait4(-1, &status, WNOHANG, &ru)) > 0) {
         CAY_EACH(worker, init.workers)
             if (*worker == pid)

@@ -82,6 +82,58 @@ static int orphan_wait(void)
     return wait_until(init.look_ms);
 }
 
+#define END_MS 500
+
+void end_tell(void)
+{
+    cay_g_result r = { .step = "ending" };
+    if (init.end_ms)
+        ctl_tell(CAY_G_ENDING, &r);
+}
+
+/* The host goes down, or its systemd stops the scope that we are in. Commands are asked to end, and
+ * so do we when the last one did, or in half a second; the kernel takes the rest along, what is
+ * frozen too. A keeper hears of it: it stays as long, and no other takes over meanwhile. */
+static void end_begin(void)
+{
+    if (init.end_ms)
+        return;
+    init.end_ms = cay__now_ms() + END_MS;
+    end_tell();
+    services_end();
+    tree_tenants(SIGTERM);
+}
+
+static int end_wait(void)
+{
+    if (!init.end_ms)
+        return -1;
+    if (cay__now_ms() >= init.end_ms || !tree_tenants(0))
+        _exit(0);
+    return wait_until(init.end_ms);
+}
+
+/* Only a process above our namespace has no pid in it, and the kernel fills in both fields: what a
+ * tenant sends, even as root of the sandbox, ends nothing. */
+static bool host_asks(const struct signalfd_siginfo *si)
+{
+    return si->ssi_signo == SIGTERM && si->ssi_code == SI_USER &&
+           (si->ssi_pid == 0 || CAY__MUTANT("init-term"));
+}
+
+static void on_signals(void)
+{
+    struct signalfd_siginfo si[4];
+    ssize_t n;
+    do {
+        n = read(init.sig, si, sizeof si);
+        for (ssize_t i = 0; i < n / (ssize_t)sizeof *si; i++)
+            if (host_asks(&si[i]))
+                end_begin();
+    } while (n == sizeof si);
+    reap();
+}
+
 static _Noreturn void run_loop(void)
 {
     for (;;) {
@@ -92,15 +144,15 @@ static _Noreturn void run_loop(void)
         int late = -1;
         if (init.nlate)
             late = wait_until(init.late_until);
-        int n = poll(p, 3 + (nfds_t)more,
-                     min_timeout(min_timeout(late, orphan_wait()),
-                                 min_timeout(services_wait(), sudo_wait())));
+        late = min_timeout(late, min_timeout(orphan_wait(), end_wait()));
+        int n =
+            poll(p, 3 + (nfds_t)more, min_timeout(late, min_timeout(services_wait(), sudo_wait())));
         if (init.nlate && cay__now_ms() >= init.late_until)
             tell_late();
         if (n < 0)
             continue;
         if (p[0].revents)
-            reap();
+            on_signals();
         if (p[1].revents)
             on_ctl();
         if (p[2].revents)
@@ -186,6 +238,7 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     sigemptyset(&some);
     sigaddset(&some, SIGCHLD);
     sigaddset(&some, SIGUSR1); /* a sub-reaper has news */
+    sigaddset(&some, SIGTERM);
     init.sig = signalfd(-1, &some, SFD_CLOEXEC | SFD_NONBLOCK);
     if (init.sig < 0)
         give_up("signals");

@@ -61,7 +61,8 @@ typedef struct init_state {
     bool uid0;  /* single-id map whose one id is 0 */
     char instance[CAY_WIRE_ID];
     bool bound;
-    char *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
+    int64_t end_ms; /* the host asked us to end: then at the latest; 0: it did not */
+    char *config;   /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
     size_t config_len;
     bool sudo;          /* sudo.c serves */
     size_t config_size; /* with what is behind it: of services, which have a copy */
@@ -131,6 +132,7 @@ unsigned tree_strays(int sig); /* our children that are nobody's, and theirs; ho
 bool tree_tenants(int sig); /* whether a process lives that is neither ours nor a worker's; sig 0,
                                or what each is sent */
 /* init.c */
+void end_tell(void); /* the keeper, if the host has asked us to end */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
 #define ctl_tell(type, body) ctl_send(type, body, sizeof *(body), NULL, 0)
 extern const init_ops init_own_ops;

@@ -120,6 +120,7 @@ static void on_adopt(const cay_g_hello *m)
         ctl_send(CAY_G_NET, &net, sizeof net, init.net, 4);
     gprocs_tell();
     services_tell();
+    end_tell();
     cay_g_hello h = { CAY_INIT_VERSION, init.bound, "" };
     ctl_tell(CAY_G_READY, &h);
 }

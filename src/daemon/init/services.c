@@ -30,8 +30,9 @@
 enum {
     HOLD_ASKED = 1,
     HOLD_TURN = 2,
-    HOLD_START = 4
-}; /* by a keeper that freezes; while the root is changed; until START of all */
+    HOLD_START = 4,
+    HOLD_END = 8
+}; /* by a keeper that freezes; while the root is changed; until START of all; for good */
 
 typedef struct service {
     cay_g_service d;
@@ -509,7 +510,12 @@ void services_ask(const cay_g_proc *m, int *fds, int nfds)
 
 void services_release(void)
 {
-    services.hold &= HOLD_START;
+    services.hold &= HOLD_START | HOLD_END;
+}
+
+void services_end(void)
+{
+    services.hold |= HOLD_END;
 }
 
 void services_turn(void)
@@ -520,7 +526,7 @@ void services_turn(void)
 
 bool services_held(void)
 {
-    return services.hold & (HOLD_ASKED | HOLD_TURN);
+    return services.hold & (HOLD_ASKED | HOLD_TURN | HOLD_END);
 }
 
 static bool read_bytes(const char **at, const char *end, void *to, size_t n)

@@ -11,6 +11,7 @@ uint32_t services_config(const char *at,
 void services_ask(const cay_g_proc *m, int *fds, int nfds);
 void services_turn(void); /* the root is about to change: nothing is started until … */
 void services_release(void);
+void services_end(void);       /* nothing is started any more */
 bool services_held(void);      /* nothing may be started now */
 void services_tell(void);      /* a new keeper, that there are some */
 void services_step(void);      /* what is due */

@@ -70,6 +70,7 @@ static void on_init(keeper_box *b, const cay_msg *h, const void *body, size_t le
     case CAY_G_STATE: adopt_state(b, body, len, fds, nfds); break;
     case CAY_G_NET: net_adopt(b, fds, nfds); break;
     case CAY_G_UNITED: service_told(b, body); break;
+    case CAY_G_ENDING: b->ending = true; break;
     default: break;
     }
 }
@@ -106,8 +107,11 @@ static void on_death(cay__watch *w, uint32_t ev)
     proc_lost(b);           /* whose ends are told before its own */
     if (b->phase == BOX_PARKING || (b->phase == BOX_BINDING && !b->pending))
         pool_failed(b, ESRCH, "init ended");
+    const char *reason = "init-ended";
+    if (b->ending)
+        reason = "host-stopped";
     if (b->id[0] && b->phase != BOX_DYING)
-        box_set_state(b, CAY_STOPPED, "stopped", "init-ended");
+        box_set_state(b, CAY_STOPPED, "stopped", reason);
     else if (b->id[0])
         event_send(b->id, b->forget_files ? "removed" : "stopped", b->reason, "", 0);
     if (b->forget_files)

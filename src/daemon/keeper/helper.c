@@ -78,8 +78,11 @@ static void helper_lost(helper *h)
     dprintf(2, "%lld %s ended\n", (long long)cay__clock_ms(), h->role);
     cay__loop_del(&keeper.loop, &h->w);
     cay__close_fd(&h->w.fd);
-    keeper.broken = cay__boot_ms() - h->since_ms < LIFE_MS ||
-                    !helper_start(h, h->role, h->dir, h->ns) || !cay__loop_add(&keeper.loop, &h->w);
+    h->busy = 0;
+    if (!keeper.stop.fn) /* else it was asked to end, as we were */
+        keeper.broken = cay__boot_ms() - h->since_ms < LIFE_MS ||
+                        !helper_start(h, h->role, h->dir, h->ns) ||
+                        !cay__loop_add(&keeper.loop, &h->w);
     keeper.loop.stop |= keeper.broken;
     keeper.trash = keeper.strays = true;
     CAY_EACH_LINK_SAFE(j, keeper.jobs) {

@@ -140,6 +140,7 @@ struct keeper_box {
     holder_waiter *waiters;  /* BOX_WAIT, STOP and DESTROY */
     holder_waiter *sessions; /* in the order in which init answers */
     struct turn *turn;       /* it is being put onto another root */
+    bool ending;             /* the host asked its init to end, and it said so */
     bool services,
         holding; /* it has services; init was asked to start none, and has not answered */
     uint64_t below_bytes, below_inodes; /* in layers that its upper became */
@@ -238,7 +239,7 @@ typedef struct keeper_state {
     uint32_t features;
     int landlock_abi;
     cgroups cg;
-    cay__watch listener;
+    cay__watch listener, asked; /* asked: to leave, by SIGTERM */
     client *clients;
     keeper_box *boxes;
     keeper_proc *procs[1024]; /* by id */
@@ -251,7 +252,7 @@ typedef struct keeper_state {
     uint32_t job_seq;
     uint32_t block_first;
     uint64_t block_used[(BLOCKS_MAX + 63) / 64];
-    cay__timer refill, leave, sweep;
+    cay__timer refill, leave, sweep, stop;
     int64_t last_request_us;
     int64_t pool_again_ms; /* nothing is made ahead before then: it failed */
     unsigned pool_fails;   /* in a row */

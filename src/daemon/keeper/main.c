@@ -9,6 +9,7 @@
 #include "keeper.h"
 #include <proto/landlock.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -166,7 +167,34 @@ static void on_sweep_timer(cay__timer *t)
 
 static void on_term(int sig)
 {
-    keeper.loop.stop = true;
+    int e = errno;
+    (void)!write(keeper.asked.fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+    errno = e;
+}
+
+#define NOTICE_MS 400 /* in which inits that were asked, too, say so */
+#define ENDS_MS   600 /* in which they end */
+
+static void on_stop_timer(cay__timer *t)
+{
+    static int64_t until;
+    bool ending = false;
+    CAY_EACH_LINK(b, keeper.boxes)
+        ending |= b->ending;
+    if (!until)
+        until = cay__boot_ms() + ENDS_MS;
+    keeper.loop.stop |= !ending || cay__boot_ms() > until;
+    arm_timer(t, 20);
+}
+
+/* Sandboxes live on, for the next keeper. But when the host goes down, or systemd stops the scope
+ * that we share with them, their inits are asked, too: we stay until they have ended, so that it is
+ * recorded, and that no other keeper begins to adopt them. */
+static void on_asked(cay__watch *w, uint32_t ev)
+{
+    cay__loop_del(&keeper.loop, w);
+    keeper.stop.fn = on_stop_timer;
+    arm_timer(&keeper.stop, NOTICE_MS * (keeper.nlive > 0));
 }
 
 #ifdef CAY_FAULTS
@@ -229,6 +257,9 @@ int main(int argc, char **argv)
     CAY_FAULT("keeper.start.listen");
     listen_here();
     CAY_FAULT("keeper.start.ready");
+    keeper.asked = (cay__watch){ eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), EPOLLIN, on_asked };
+    if (keeper.asked.fd < 0 || !cay__loop_add(&keeper.loop, &keeper.asked))
+        exit_with_error("loop");
     signal(SIGTERM, on_term);
     signal(SIGINT, on_term);
     signal(SIGCHLD, SIG_IGN);
@@ -240,6 +271,8 @@ int main(int argc, char **argv)
     close(ready_fd);
     while (!keeper.loop.stop)
         cay__loop_step(&keeper.loop, -1);
+    if (keeper.stop.fn) /* what they wrote is not left to how the host goes on */
+        syncfs(keeper.home_fd);
     unlinkat(keeper.run_fd, "hello", 0);
     unlinkat(keeper.run_fd, "keeper.sock", 0);
     CAY_FAULT("keeper.leave.drain");
