@@ -16,16 +16,11 @@ all: ## build; names `make deps` when something is missing
 deps: ## install the missing Debian packages, or name the command that does
 	@tools/deps
 
-$(BUILD)/build.ninja:
-	@echo 'building in $(BUILD): a minute, the first time'
-	@mkdir -p $(BUILD)
-	@meson setup $(BUILD) --prefix=$(PREFIX) >$(BUILD)/setup.log 2>&1 || { cat $(BUILD)/setup.log; exit 1; }
+build:
+	@V=$(V) tools/build $(BUILD) all --prefix=$(PREFIX)
 
-build: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) $(if $(V),-v,--quiet) | sed '/^ninja: /d'
-
-run: deps build ## build, then the server on 127.0.0.1:8090, with a key and lines to try; SERVE=OPTIONS for others
-	@tools/run-server $(BUILD) $(SERVE)
+run: ## installs what that needs, builds without tests, and serves on 127.0.0.1:8090 with a key and lines to try; SERVE=OPTIONS for others
+	@since=$$(date +%s); tools/deps run && V=$(V) tools/build $(BUILD) run --prefix=$(PREFIX) && SINCE=$$since tools/run-server $(BUILD) $(SERVE)
 
 test: deps ## build and run every test; the last line is the verdict
 	@tools/run-tests
