@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 BUILD  ?= build
 
-.PHONY: all deps build run test check lint bench fuzz soak vm templates-test attack-mutants upgrade-test install clean help
+.PHONY: all deps build run test check lint bench fuzz soak vm templates-test attack-mutants upgrade-test install deb clean help
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -54,6 +54,9 @@ attack-mutants: deps ## take each defence away and see its attack case turn red
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR for packagers
 	@meson install -C $(BUILD) --no-rebuild
+
+deb: ## Debian packages in build/deb, of the tree as it is
+	@tools/deps package && packaging/deb
 
 clean: ## remove every build tree
 	@rm -rf build build-test build-fuzz build-mutant build-*

@@ -222,9 +222,14 @@ int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err)
     return private_dir(buf, make, err);
 }
 
-static bool is_runnable(const char *dir, const char *below, const char *name, char *buf, size_t cap)
+/* A program has to be executable; a module is only read, and packagers take that bit away. */
+static bool is_usable(const char *dir, const char *below, const char *name, char *buf, size_t cap)
 {
-    return cay__str_join(buf, cap, dir, below, "/", name, NULL) && access(buf, X_OK) == 0;
+    const char *dot = strrchr(name, '.');
+    int need = X_OK;
+    if (dot && !strcmp(dot, ".so"))
+        need = R_OK;
+    return cay__str_join(buf, cap, dir, below, "/", name, NULL) && access(buf, need) == 0;
 }
 
 int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap, cay_err *err)
@@ -236,7 +241,7 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
         told = getenv("CAY_LIBEXEC");
     char exe[4096];
     if (told && *told) {
-        if (is_runnable(told, "", name, buf, cap))
+        if (is_usable(told, "", name, buf, cap))
             return 0;
         return cay_fail(err, CAY_ENOENT,
                         "%s is not in %s, where CAY_LIBEXEC or the caller says it is", name, told);
@@ -249,11 +254,10 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
     }
     if (slash) {
         *slash = 0;
-        if (is_runnable(exe, "/../libexec/cay", name, buf, cap) ||
-            is_runnable(exe, "", name, buf, cap))
+        if (is_usable(exe, "/../libexec/cay", name, buf, cap) || is_usable(exe, "", name, buf, cap))
             return 0;
     }
-    if (is_runnable(CAY_LIBEXEC, "", name, buf, cap))
+    if (is_usable(CAY_LIBEXEC, "", name, buf, cap))
         return 0;
     return cay_fail(
         err, CAY_ENOENT,

@@ -23,9 +23,9 @@ static int tear_down(void **s)
 {
     (void)s;
     char path[128];
-    static const char *const names[] = { "a/b/home",      "a/b",    "a",     "file",
-                                         "open",          "full/x", "full",  "link",
-                                         "kept/store.db", "kept",   "empty", "other" };
+    static const char *const names[] = { "a/b/home", "a/b",   "a",        "file",          "open",
+                                         "full/x",   "full",  "link",     "kept/store.db", "kept",
+                                         "empty",    "other", "cay-part", "part.so" };
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", tmp, names[i]);
         remove(path);
@@ -224,6 +224,22 @@ static void paths_are_joined_and_cleaned(void **state)
     assert_false(cay__path_clean("/12345", "678", buf, 10));
 }
 
+/* Packagers install a module without the execute bit. */
+static void programs_are_executable_and_modules_readable(void **s)
+{
+    (void)s;
+    char path[256];
+    cay_err err = CAY_ERR_INIT;
+    touch("cay-part");
+    touch("part.so");
+    assert_int_equal(chmod(at("cay-part"), 0644) | chmod(at("part.so"), 0444), 0);
+    assert_int_equal(cay__libexec_find(tmp, "cay-part", path, sizeof path, &err), CAY_ENOENT);
+    assert_int_equal(cay__libexec_find(tmp, "part.so", path, sizeof path, &err), 0);
+    assert_string_equal(path, at("part.so"));
+    assert_int_equal(chmod(at("cay-part"), 0755), 0);
+    assert_int_equal(cay__libexec_find(tmp, "cay-part", path, sizeof path, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +250,7 @@ int main(void)
         cmocka_unit_test(an_empty_or_known_directory_is_closed_to_others),
         cmocka_unit_test(network_filesystems_are_known),
         cmocka_unit_test(paths_are_joined_and_cleaned),
+        cmocka_unit_test(programs_are_executable_and_modules_readable),
         cmocka_unit_test(sockets_have_a_private_directory_per_home),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
