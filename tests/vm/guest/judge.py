@@ -39,7 +39,7 @@ class Result:
         self.words, self.code, self.out, self.err = words, code, out, err
 
     def __str__(self):
-        return '$ %s\n%s%s[status %s]' % (' '.join(self.words), self.out[-1500:], self.err[-1500:], self.code)
+        return '$ %s\n%s%s[status %s]' % (' '.join(self.words), self.out[-700:], self.err[-1500:], self.code)
 
 
 def case(capability, title, users=USERS, short=False):
@@ -149,6 +149,12 @@ class Box:
                 p.wait(30)
             except subprocess.TimeoutExpired:
                 p.kill()
+        left = self.end_sandboxes()
+        subprocess.run(['chmod', '-R', 'u+rwx', self.dir], stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+        return left
+
+    def end_sandboxes(self):
         left = []
         if os.path.exists(self.home):
             ids = self.cay('ls', '-q', code=None).out.split()
@@ -162,8 +168,6 @@ class Box:
                 left.append('the keeper does not obey SIGTERM')
                 for pid in self.keepers():
                     os.kill(pid, signal.SIGKILL)
-        subprocess.run(['chmod', '-R', 'u+rwx', self.dir], stderr=subprocess.DEVNULL)
-        shutil.rmtree(self.dir, ignore_errors=True)
         return left
 
 
@@ -183,16 +187,18 @@ def refusal(log):
 
 
 def run_cases(user, names=(), short=False, may_refuse=lambda user, system: False):
+    """`user` is one of USERS, or last: root, for cases after which the machine is not what it was."""
     failed = 0
+    row_user = 'root' if user == 'last' else user
     none_at_all = None  # why this user has no sandboxes on this system
     for name, capability, title, users, in_short, fn in CASES:
         if user not in users or (names and name not in names) or (short and not names and not in_short):
             continue
-        row = dict(user=user, case=name, capability=capability, title=title, verdict='ok', why='', remedy='', output='')
+        row = dict(user=row_user, case=name, capability=capability, title=title, verdict='ok', why='', remedy='', output='')
         if none_at_all:
             report(**dict(row, verdict='no', why=none_at_all.cause, remedy=none_at_all.remedy))
             continue
-        box = Box(user)
+        box = Box(row_user)
         began = time.monotonic()
         try:
             fn(box)
