@@ -10,6 +10,7 @@
     "loginctl enable-linger: the next keeper starts in a scope of your own systemd; or run as "    \
     "root"
 #define IO "systemctl edit user@.service: [Service] Delegate=cpu memory pids io; or run as root"
+#define PROFILE "load the profile that comes with cay: apparmor_parser -r /etc/apparmor.d/cay"
 #define SUBIDS                                                                                     \
     "give the user a range: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "      \
     "NAME; install uidmap"
@@ -164,8 +165,7 @@ const char *cay__native_cause(const char **remedy)
     }
     if (geteuid() != 0 &&
         has_first_char("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1')) {
-        *remedy = "load the AppArmor profile that comes with cay (apparmor_parser -r "
-                  "/etc/apparmor.d/cay), or run as root";
+        *remedy = PROFILE ", or run as root";
         return "AppArmor forbids user namespaces to programs without a profile";
     }
     if (in_container()) {
@@ -174,9 +174,8 @@ const char *cay__native_cause(const char **remedy)
         return "the container around us blocks unshare or mount";
     }
     if (is_confined()) {
-        *remedy = "load the AppArmor profile that comes with cay (apparmor_parser -r "
-                  "/etc/apparmor.d/cay), or start cay from a program that is not confined";
-        return "the AppArmor profile of the program that started cay forbids user namespaces";
+        *remedy = PROFILE ", or start cay from a program that is not confined";
+        return "the AppArmor profile of who started cay forbids user namespaces";
     }
     return NULL;
 }
