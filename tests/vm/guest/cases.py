@@ -489,6 +489,48 @@ def keeper_killed(box):
     box.same('files', box.inside(id, 'cat file'), 'mine\n')
 
 
+def scope_of(box):
+    """The scope of the user's systemd that the keeper is in."""
+    with open('/proc/%d/cgroup' % box.keepers()[0]) as f:
+        path = next((l.strip()[3:] for l in f if l.startswith('0::')), '')
+    box.holds('a scope of the own manager', path, '/user@%d.service/' % os.getuid(), '.scope/cay-keeper')
+    return path.split('/')[-2]
+
+
+@case('survival', 'the keeper is in a scope of the user, the next one finds it again, and limits hold', users=('session', 'plain'), short=True)
+def own_scope(box):
+    box.limit('memory-limit')
+    eat = ('--', 'python3', '-c', 'x = bytearray(300 << 20)')
+    id = box.create('--memory', '64m')
+    scope = scope_of(box)
+    os.kill(box.keepers()[0], signal.SIGKILL)
+    box.same('status of the adopted', box.cay('exec', id, *eat, code=None).code, 137)
+    box.same('scope of the next keeper', scope_of(box), scope)
+    box.same('status of a new one', box.cay('exec', box.create('--memory', '64m'), *eat, code=None).code, 137)
+    box.sh('systemctl', '--user', 'daemon-reload')
+    box.same('after a reload', box.inside(id, 'echo yes'), 'yes\n')
+    os.kill(box.keepers()[0], signal.SIGTERM)
+    box.until('the keeper leaves when it is asked', lambda: not box.keepers())
+    box.same('its sandbox stays', box.inside(id, 'echo yes'), 'yes\n')
+
+
+@case('survival', 'a scope that systemd stops takes its sandboxes along, at once and with their files', users=('session', 'plain'), short=True)
+def scope_stopped(box):
+    box.limit('memory-limit')
+    id = box.create('--ttl', '1h')
+    box.inside(id, 'echo kept >file')
+    box.cay('exec', '-d', id, '--', 'sh', '-c', 'trap "" TERM; while :; do sleep 1; done')
+    scope = scope_of(box)
+    box.sh('systemctl', '--user', 'stop', scope)
+    # What systemd has to kill it names a failure of the scope.
+    r = box.sh('journalctl', '--user', '--no-pager', '-o', 'cat', '-u', scope, code=None)
+    if 'SIGKILL' in r.out:
+        raise Failed('systemd had to kill: %s' % r.out[-600:])
+    box.holds('reason', box.cay('ls').out, id, 'stopped', 'host-stopped')
+    box.cay('resume', id)
+    box.same('file', box.inside(id, 'cat file'), 'kept\n')
+
+
 @case('own ids', 'files of one sandbox belong to ids that no other has', users=('root',))
 def own_ids(box):
     row = box.layer('own-ids')
