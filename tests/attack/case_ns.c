@@ -276,8 +276,8 @@ static void s07_ipc(void)
 const attack ns_attacks[] = {
     { "S-01", "no other process is seen", ALL, "own-proc", NULL, s01_process_view },
     { "S-02", "daemons end with their sandbox", ALL, "destroy-kill", NULL, s02_leftovers },
-    { "S-03", "pid 1 cannot be killed from inside, and its end is told", ALL, "init-death", NULL,
-      s03_pid1 },
+    { "S-03", "pid 1 cannot be ended from inside, and its end is told", ALL, "init-death init-term",
+      NULL, s03_pid1 },
     { "S-03b", "a held init holds nobody else", ALL, NULL,
       "nothing waits for init without a deadline; there is no one step to leave out", s03_held },
     { "S-04", "no nested namespace", ALL, "seccomp-clone max-userns", NULL, s04_userns },
