@@ -9,7 +9,7 @@
 #define DELEGATE                                                                                   \
     "loginctl enable-linger: the next keeper starts in a scope of your own systemd; or run as "    \
     "root"
-#define IO "systemctl edit user@.service: [Service] Delegate=cpu memory pids io; or run as root"
+#define IO      "systemctl edit user@.service, Delegate=cpu memory pids io; or run as root"
 #define PROFILE "load the profile that comes with cay: apparmor_parser -r /etc/apparmor.d/cay"
 #define SUBIDS                                                                                     \
     "give the user a range: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "      \
