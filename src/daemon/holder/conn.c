@@ -316,9 +316,9 @@ static void on_stream(request *r)
     switch (r->head.type) {
     case CAY_MSG_OUTPUT: on_output(r, p, &m); break;
     case CAY_MSG_READ: on_read(r, p, &m); break;
-    case CAY_MSG_WRITE: cay__exec_write(r->c, p, r->tail, r->head.tail); break;
+    case CAY_MSG_WRITE: cay__input_write(&p->in, r->c->w.fd, r->tail, r->head.tail); break;
     case CAY_MSG_CLOSE_STDIN:
-        cay__exec_close_stdin(p);
+        cay__input_end(&p->in, p->flags & CAY_SPAWN_TTY);
         cay__conn_ok(r->c);
         break;
     case CAY_MSG_RESIZE: on_resize(r, p, &m); break;

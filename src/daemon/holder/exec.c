@@ -38,27 +38,14 @@ static void watch_close(host *h, cay__watch *w)
     w->fd = -1;
 }
 
-static void feeds_fail(holder_proc *p)
-{
-    while (p->feeds) {
-        feed *f = p->feeds;
-        p->feeds = f->next;
-        if (f->c)
-            cay__conn_error(f->c, CAY_ESTATE, EPIPE, "stdin_closed",
-                            "stdin of the process is closed");
-        free(f);
-    }
-}
-
 static void proc_free(holder_proc *p)
 {
     host *h = p->h;
     CAY_UNLINK(h->procs, p);
-    feeds_fail(p);
     while (p->waiters)
         cay__waiter_drop(&p->waiters, p->waiters->to);
     watch_close(h, &p->ctl);
-    watch_close(h, &p->in);
+    cay__input_close(&p->in);
     cay__stream_close(&p->out[0]);
     cay__stream_close(&p->out[1]);
     cay__timer_cancel(&p->timeout);
@@ -95,9 +82,7 @@ void cay__exec_forget_conn(host *h, const holder_conn *c)
         cay__waiter_drop(&p->waiters, c->w.fd);
         if (p->starter == c->w.fd)
             p->starter = -1;
-        CAY_EACH_LINK(f, p->feeds)
-            if (f->c == c)
-                f->c = NULL;
+        cay__input_forget(&p->in, c->w.fd);
     }
 }
 
@@ -113,8 +98,7 @@ static void finish_proc(holder_proc *p)
         cay__stream_end(it);
     p->exit.lost_out = p->out[0].lost;
     p->exit.lost_err = p->out[1].lost;
-    feeds_fail(p);
-    watch_close(h, &p->in);
+    cay__input_close(&p->in);
     cay__waiters_tell(&p->waiters, CAY_MSG_EXIT, &p->exit, sizeof p->exit);
     if (strcmp(p->exit.reason, "time") == 0)
         cay__conn_event(h, "limit", "time", p->id, 0);
@@ -260,63 +244,8 @@ void cay__exec_on_ctl(cay__watch *w, uint32_t events)
     }
 }
 
-void cay__exec_on_in(cay__watch *w, uint32_t events)
-{
-    holder_proc *p = CAY__OWNER(w, holder_proc, in);
-    bool broken = (events & (EPOLLERR | EPOLLHUP)) && !p->feeds;
-    while (!broken && p->feeds) {
-        feed *f = p->feeds;
-        ssize_t n = write(w->fd, f->data + f->at, f->len - f->at);
-        if (n < 0 && errno == EAGAIN)
-            return;
-        broken = n < 0 && errno != EINTR; /* the write itself tells best */
-        if (n > 0)
-            f->at += (size_t)n;
-        if (f->at < f->len)
-            continue;
-        p->feeds = f->next;
-        if (f->c)
-            cay__conn_ok(f->c);
-        free(f);
-    }
-    if (broken) {
-        feeds_fail(p);
-        watch_close(p->h, &p->in);
-    } else {
-        cay__loop_set(&p->h->loop, w, 0);
-    }
-}
-
-void cay__exec_write(holder_conn *c, holder_proc *p, const char *data, size_t len)
-{
-    if (p->in.fd < 0) {
-        cay__conn_error(c, CAY_ESTATE, 0, "stdin_closed",
-                        p->flags & CAY_SPAWN_STDIN ? "stdin of the process is closed"
-                                                   : "the process was started without stdin");
-        return;
-    }
-    feed *f = cay__alloc(sizeof *f + len);
-    f->c = c;
-    f->len = len;
-    memcpy(f->data, data, len);
-    CAY_APPEND(p->feeds, f);
-    cay__loop_set(&p->h->loop, &p->in, EPOLLOUT);
-}
-
-void cay__exec_close_stdin(holder_proc *p)
-{
-    if (p->in.fd < 0)
-        return;
-    if (p->flags & CAY_SPAWN_TTY) {
-        (void)!write(p->in.fd, "\004", 1); /* a terminal has no end but its end character */
-        return;
-    }
-    feeds_fail(p);
-    watch_close(p->h, &p->in);
-}
-
 bool cay__exec_resize(holder_proc *p, uint16_t cols, uint16_t rows)
 {
     struct winsize ws = { .ws_col = cols, .ws_row = rows };
-    return p->in.fd >= 0 && ioctl(p->in.fd, TIOCSWINSZ, &ws) == 0;
+    return p->in.w.fd >= 0 && ioctl(p->in.w.fd, TIOCSWINSZ, &ws) == 0;
 }

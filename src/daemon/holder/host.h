@@ -13,6 +13,7 @@
 #include <proto/local_record.h>
 #include "answer.h"
 #include "child.h"
+#include "input.h"
 #include "stream.h"
 #include <base/fsop.h>
 #include <proto/keeper.h>
@@ -28,15 +29,6 @@ struct holder_conn {
     holder_conn *next;
 };
 
-/* Bytes for stdin that did not fit yet; the answer follows when they did. */
-typedef struct feed feed;
-struct feed {
-    holder_conn *c; /* NULL: it left */
-    feed *next;
-    size_t at, len;
-    char data[];
-};
-
 struct holder_proc {
     host *h;
     char id[CAY_WIRE_ID], tag[40], command[256];
@@ -50,8 +42,7 @@ struct holder_proc {
     cay__watch ctl; /* to the reaper; fd -1: nothing of it is left */
     int lead; /* of a service: the socket of the reaper of its present run, which is another's; 0:
                  none */
-    cay__watch in; /* stdin's or the terminal's write end; fd -1: closed */
-    feed *feeds;
+    holder_input in;
     holder_stream out[2];
     cay__timer timeout, kill, linger;
     const char *why;             /* reason that our own deed gives: "time", "killed" */
@@ -147,8 +138,6 @@ void cay__exec_adopted_end(holder_proc *p, int status);
 /* Who that is; false: there is none, and the client was told. */
 bool cay__exec_user(holder_conn *c, const char *user, ident *out);
 holder_proc *cay__exec_find(host *h, const char *ref);
-void cay__exec_write(holder_conn *c, holder_proc *p, const char *data, size_t len);
-void cay__exec_close_stdin(holder_proc *p);
 bool cay__exec_resize(holder_proc *p, uint16_t cols, uint16_t rows);
 bool cay__exec_signal(holder_proc *p, int sig, cay_scope scope);
 int cay__exec_live(const host *h); /* those with a process left */
@@ -157,7 +146,6 @@ void cay__exec_free_all(host *h);
 /* What happens to a process (exec.c), for where it is started (start.c). */
 void cay__exec_on_ctl(cay__watch *w, uint32_t events);
 void cay__exec_on_exit_status(holder_proc *p, const child_msg *m);
-void cay__exec_on_in(cay__watch *w, uint32_t events);
 void cay__exec_on_kill(cay__timer *t);
 void cay__exec_on_linger(cay__timer *t);
 extern const holder_stream_ops cay__exec_stream_ops;

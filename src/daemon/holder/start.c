@@ -230,7 +230,7 @@ static holder_proc *proc_new(host *h, const cay_m_spawn *m, const child_plan *k)
     p->flags =
         m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
     p->started_ms = cay__clock_ms();
-    p->ctl.fd = p->in.fd = p->starter = -1;
+    p->ctl.fd = p->in.w.fd = p->starter = -1;
     for (int i = 0; i < 2; i++) {
         p->out[i] = (holder_stream){ .ops = &cay__exec_stream_ops,
                                      .loop = &h->loop,
@@ -266,11 +266,8 @@ static void proc_streams(holder_proc *p, child_plan *k, const cay_m_spawn *m, in
         if ((m->flags & bits[i]) && at < nfds)
             cay__stream_attach(&p->out[i], 0, CAY_STEAL_FD(fds[at++]), &d);
     }
-    if (k->mine[0] >= 0) {
-        cay__fd_nonblock(k->mine[0], true);
-        p->in = (cay__watch){ .fd = CAY_STEAL_FD(k->mine[0]), .events = 0, .fn = cay__exec_on_in };
-        cay__loop_add(&p->h->loop, &p->in);
-    }
+    if (k->mine[0] >= 0)
+        cay__input_open(&p->in, &p->h->loop, CAY_STEAL_FD(k->mine[0]));
 }
 
 static void start_process(holder_conn *c, const cay_m_spawn *m, child_plan *k, int *fds, int nfds)

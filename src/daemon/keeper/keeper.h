@@ -8,15 +8,15 @@
  *   ctl.c      what init says           freeze.c   standing still: a pause, or for who copies files
  *   pool.c     parked sandboxes         helper.c   those who work for us
  *   rootfs.c   sandboxes/, layers/
- *   proc.c     commands, exits, time-outs start.c    how a command begins
- *   input.c    its stdin, size, signals
+ *   proc.c     commands, their input, signals, exits and time-outs
+ *   start.c    how a command begins
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
  *   turn.c     another root under a live one: snapshots, going back
  *   hold.c     requests that wait for either
  *   net.c      policies, and the sockets of net namespaces: handed to the lender, a helper
  *
- * What is kept of output and who reads it, and how clients are answered, is in daemon/holder.
+ * daemon/holder has the queues of output and input, and answers to clients.
  *
  * One thread. Nothing here blocks: what may block is a helper's job. Every packet, from client,
  * helper or init, is checked for length and range before use.
@@ -31,6 +31,7 @@
 #include <cay/sys/provider.h>
 #include <proto/init.h>
 #include <daemon/holder/answer.h>
+#include <daemon/holder/input.h>
 #include <daemon/holder/stream.h>
 #include "job.h"
 
@@ -67,10 +68,7 @@ struct keeper_proc {
     uint32_t ring_bytes, ran; /* ran: as cay_m_proc.ended */
     int64_t started_ms;
     holder_stream out[2];
-    cay__watch in;  /* write end of stdin, watched while a write waits; the pty master for a tty */
-    client *writer; /* whose WRITE waits */
-    char *in_data;
-    size_t in_len, in_at;
+    holder_input in;  /* its stdin; the pty master for a tty */
     client *starter;  /* awaits the SPAWN answer */
     own_group group;  /* when it has a time-out */
     cay__timer timer; /* time-out, then the kill after TERM, then the 200 ms after exit */
@@ -402,10 +400,8 @@ void proc_open_io(keeper_proc *p, int in, int out, int err);
 void proc_answer(client *c, keeper_proc *p,
                  uint32_t flags);         /* and the exit, now or later, when WAIT is set */
 void proc_answer_starter(keeper_proc *p); /* who asked for it, if that was not done */
-/* input.c */
 void proc_write(const request *r);
 void proc_close_stdin(keeper_proc *p);
-void proc_drop_stdin(keeper_proc *p); /* our end of it */
 void proc_resize(const request *r);
 void proc_signal(const request *r);
 /* turn.c */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands as the keeper has them: the record of each, its end and why, and its time. */
+/* Commands as the keeper has them: the record of each, its input, signals, time, and its end and
+ * why. */
 #include "keeper.h"
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #define GRACE_MS  1000 /* between TERM and KILL */
@@ -31,7 +33,7 @@ keeper_proc *proc_new(keeper_box *b, const char *id)
     keeper_proc *p = cay__alloc(sizeof *p);
     p->b = b;
     CAY_COPY(p->id, id);
-    p->group.dir = p->group.procs = p->in.fd = -1;
+    p->group.dir = p->group.procs = p->in.w.fd = -1;
     for (int i = 0; i < 2; i++) {
         p->out[i] = (holder_stream){ .ops = &stream_ops,
                                      .loop = &keeper.loop,
@@ -75,8 +77,7 @@ void proc_free(keeper_proc *p)
     if (!p->ended)
         proc_count(p, -1);
     cay__timer_cancel(&p->timer);
-    proc_drop_stdin(p);
-    free(p->in_data);
+    cay__input_close(&p->in);
     free(p->labels);
     cay__stream_close(&p->out[0]);
     cay__stream_close(&p->out[1]);
@@ -195,11 +196,7 @@ static void end_with(keeper_proc *p, int status, const char *reason, uint64_t cp
     p->ended = true;
     p->ran = (uint32_t)CAY_MIN(CAY_MAX(cay__clock_ms() - p->started_ms, 0), INT32_MAX) + 1;
     proc_count(p, -1);
-    proc_drop_stdin(p);
-    if (p->writer)
-        reply_error(p->writer, CAY_ESTATE, EPIPE, "stdin_closed",
-                    "the process ended before it read everything", NULL);
-    p->writer = NULL;
+    cay__input_close(&p->in);
 }
 
 void proc_exited(keeper_box *b, const cay_g_exit *x)
@@ -280,8 +277,51 @@ void proc_on_client_gone(client *c)
         CAY_EACH_LINK(p, b->procs) {
             if (p->starter == c)
                 p->starter = NULL;
-            if (p->writer == c)
-                p->writer = NULL;
+            cay__input_forget(&p->in, c->w.fd);
             cay__waiter_drop(&p->waiters, c->w.fd);
         }
+}
+
+void proc_write(const request *r)
+{
+    if (r->p->in.writes &&
+        !reply_refused(r->c, CAY_EBUSY, "stdin_busy", "another write to this process is under way"))
+        return;
+    CAY_FAULT("keeper.stdin.write");
+    cay__input_write(&r->p->in, client_fd(r->c), r->tail, r->tail_len);
+    CAY_FAULT("keeper.stdin.written");
+}
+
+void proc_close_stdin(keeper_proc *p)
+{
+    bool terminal = p->flags & CAY_SPAWN_TTY;
+    cay__input_end(&p->in, terminal);
+    if (!terminal)
+        box_tell(p->b, CAY_G_CLOSE, p->id, 0, 0);
+}
+
+void proc_resize(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    struct winsize ws = { .ws_col = (unsigned short)m->a, .ws_row = (unsigned short)m->b };
+    if (!(r->p->flags & CAY_SPAWN_TTY) || r->p->out[0].w.fd < 0 || m->a > 65535 || m->b > 65535 ||
+        ioctl(r->p->out[0].w.fd, TIOCSWINSZ, &ws) < 0)
+        reply_refused(r->c, CAY_ESTATE, "no_tty", "this process has no terminal");
+    else
+        reply_ok(r->c);
+}
+
+void proc_signal(const request *r)
+{
+    const cay_m_stream *m = r->body; /* a: the signal, b: its scope */
+    if ((m->a > 64 || m->b > CAY_SCOPE_BELOW) &&
+        !reply_refused(r->c, CAY_EINVAL, "bad_signal", "no such signal or scope"))
+        return;
+    if (r->p->ended && m->b != CAY_SCOPE_TREE &&
+        !reply_error(r->c, CAY_ENOENT, ESRCH, "process_ended", "the process has ended", NULL))
+        return;
+    if (m->b == CAY_SCOPE_TREE && m->a == SIGKILL)
+        cgroup_exec_kill(r->p);
+    box_tell(r->p->b, CAY_G_SIGNAL, r->p->id, m->a, m->b);
+    reply_ok(r->c);
 }

@@ -114,10 +114,8 @@ static bool send_spawn(keeper_proc *p, const cay_m_spawn *m, const char *tail, s
 
 void proc_open_io(keeper_proc *p, int in, int out, int err)
 {
-    if (in >= 0) {
-        p->in = (cay__watch){ .fd = in };
-        cay__fd_nonblock(in, true);
-    }
+    if (in >= 0)
+        cay__input_open(&p->in, &keeper.loop, in);
     const int fds[2] = { out, err };
     for (int i = 0; i < 2; i++) {
         cay__stream_set(&p->out[i], p->flags, p->ring_bytes, p->started_ms);
