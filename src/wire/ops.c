@@ -229,8 +229,9 @@ const cay__operation cay__operations[CAY__OP_COUNT] = {
        .fails = E400_404_409),
     OP(snapshot_list, "GET", "/snapshots", 0, "listSnapshots", "snapshots",
        "those there are, oldest first", QUERY(snapshot_list), LISTS(snapshot), .fails = E400_404),
-    OP(snapshot_import, "POST", "/snapshots/import", RAW | CREATE | STREAM, "importSnapshot",
-       "snapshots", "an archive as a snapshot", QUERY(snapshot_import),
+    /* the library makes them the default tenant's */
+    OP(snapshot_import, "POST", "/snapshots/import", SHARED | RAW | CREATE | STREAM,
+       "importSnapshot", "snapshots", "an archive as a snapshot", QUERY(snapshot_import),
        .body_type = "application/octet-stream", MAKES(snapshot), .fails = E400_404_409),
     OP(snapshot_get, "GET", "/snapshots/{ref}", 0, "getSnapshot", "snapshots",
        "all that is known of one", GIVES(snapshot), .fails = CAY__E404),
@@ -329,7 +330,9 @@ const cay__operation cay__operations[CAY__OP_COUNT] = {
        DONE, .fails = E400_404),
     OP(secret_renew, "POST", P_BOX "/secrets/renew", BOX, "renewSecrets", "secrets",
        "read a sandbox's secrets anew from their sources", DONE, .fails = E404_409),
-    OP(secret_bind, "PUT", P_BOX "/secrets", BOX, "bindSecrets", "secrets",
+    /* A key of one sandbox opens that sandbox, not what its owner keeps for others to use unseen.
+     */
+    OP(secret_bind, "PUT", P_BOX "/secrets", FIND | SHARED, "bindSecrets", "secrets",
        "other secrets in place of all that a sandbox has, from its next request on",
        BODY(secret_bind), DONE, .fails = E400_404 | CAY__E403),
 

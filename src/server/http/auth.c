@@ -119,9 +119,8 @@ int cay__req_shared(const cay__req *r, const char *what, cay_err *err)
     bool own = r->who.scope == CAY__SCOPE_TENANT && !strcmp(r->who.tenant, CAY_TENANT_DEFAULT);
     if (own || r->who.scope == CAY__SCOPE_ADMIN)
         return 0;
-    return cay_fail_why(
-        err, CAY_EPERM, "admin_only",
-        "%s are the service's; this needs a key of scope admin, or of tenant default", what);
+    return cay_fail_why(err, CAY_EPERM, "admin_only",
+                        "%s: this needs a key of scope admin, or of tenant default", what);
 }
 
 int cay__admit(cay__req *r, cay_err *err)

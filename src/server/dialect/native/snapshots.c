@@ -103,8 +103,6 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     uint64_t n;
     cay_import spec = { .size = sizeof spec };
     CAY_TRY(cay__req_asked(r, &spec, err));
-    CAY_TRY(cay__req_shared(r, "imported snapshots",
-                            err)); /* the library makes them the default tenant's */
     CAY_TRY(cay__native_receive(r, "archive", ARCHIVE_MAX, &fd, &n, err));
     CAY_TRY_SYS(lseek(fd, 0, SEEK_SET), err, "read the archive");
     CAY_TRY(cay_client_import(r->client, &r->call, &spec, fd, &s, err));

