@@ -189,7 +189,7 @@ static const cay__field template_list_params[] = {
 CAY__ASKED(template_list, cay_template_filter);
 
 static const cay__field template_forget_params[] = {
-    { "name", CAY__F_STR, .about = "which one; needed" },
+    { "name", CAY__F_STR, .flags = CAY__F_REQUIRED, .about = "which one" },
 };
 CAY__ASKED(template_forget, const char *);
 

@@ -172,7 +172,9 @@ int cay__on_audit_list(cay__req *r, cay_err *err)
 int cay__on_audit_proof(cay__req *r, cay_err *err)
 {
     cay__audit_proof_told p = { .p = { .size = sizeof p.p } };
-    int rc = cay_audit_verify(r->client, cay__req_query(r, "head"), &p.p, err);
+    const char *head = NULL;
+    CAY_TRY(cay__req_asked(r, &head, err));
+    int rc = cay_audit_verify(r->client, head, &p.p, err);
     if (rc < 0 && rc != CAY_ESTATE)
         return rc;
     p.sound = rc == 0;

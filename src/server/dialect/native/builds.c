@@ -243,16 +243,15 @@ static void log_close(cay__pump *p)
 int cay__on_build_log(cay__req *r, cay_err *err)
 {
     const char *last = cay__head_field(&r->head, "last-event-id");
-    cay__log_query q = { 0 };
+    cay__log_query q = { .follow = true };
     CAY_TRY(get_build(r, r->param[0], ignore_info, err));
     CAY_TRY(cay__req_asked(r, &q, err));
     if (last && !cay__str_to_u64(last, &q.after))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "Last-Event-ID is a number");
     logger *g = cay__alloc(sizeof *g);
-    *g = (logger){ .client = r->client,
-                   .at = q.after,
-                   .said_ms = cay__native_now(),
-                   .follow = q.follow || !cay__req_query(r, "follow") };
+    *g = (logger){
+        .client = r->client, .at = q.after, .said_ms = cay__native_now(), .follow = q.follow
+    };
     CAY_COPY(g->id, r->param[0]);
     cay__pump p = { .fd = { -1, -1, -1 },
                     .beat_ms = LOOK_MS,

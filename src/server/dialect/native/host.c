@@ -14,10 +14,12 @@ int cay__on_version(cay__req *r, cay_err *err)
 int cay__on_doctor(cay__req *r, cay_err *err)
 {
     struct utsname u;
+    const char *provider = NULL;
     cay_probe *p = NULL;
     uname(&u);
     int64_t began = cay__now_us();
-    CAY_TRY(cay_client_probe(r->client, cay__req_query(r, "provider"), &p, err));
+    CAY_TRY(cay__req_asked(r, &provider, err));
+    CAY_TRY(cay_client_probe(r->client, provider, &p, err));
     cay__doctor_told d = { .version = CAY_VERSION,
                            .kernel = u.release,
                            .machine = u.machine,

@@ -37,7 +37,9 @@ int cay__on_manifest_put(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_manifest) m = NULL;
     cay_manifest_totals sum = { .size = sizeof sum };
+    bool replace = false;
     json_t *given;
+    CAY_TRY(cay__req_asked(r, &replace, err));
     CAY_TRY(cay__req_json(r, CAY_MANIFEST_BYTES, &given, err));
     CAY_AUTOFREE char *text = cay__json_text(given, CAY_MANIFEST_BYTES);
     if (!text)
@@ -45,9 +47,9 @@ int cay__on_manifest_put(cay__req *r, cay_err *err)
                             CAY_MANIFEST_BYTES >> 20);
     CAY_TRY(cay_manifest_parse(text, strlen(text), 0, &m, err));
     CAY_TRY(cay_manifest_measure(m, NULL, &sum, err));
-    CAY_TRY(cay_sandbox_set_manifest(
-        r->sb, &r->call, text, NULL,
-        CAY_MANIFEST_FOREIGN | (cay__req_flag(r, "replace") ? CAY_MANIFEST_REPLACE : 0), err));
+    CAY_TRY(cay_sandbox_set_manifest(r->sb, &r->call, text, NULL,
+                                     CAY_MANIFEST_FOREIGN | (replace ? CAY_MANIFEST_REPLACE : 0),
+                                     err));
     return cay__reply_done(r);
 }
 

@@ -36,7 +36,7 @@ int cay__native_try(cay__req *r,
                     void *arg, cay__speed *took, cay_err *err);
 
 /* The body as JSON, and what follows the question mark, into the structs of the operation's shapes;
- * numbers and lists of a query that are not there stay as they are. */
+ * numbers, flags and lists of a query that are not there stay as they are. */
 int cay__req_body(cay__req *r, void *out, cay_err *err);
 int cay__req_asked(cay__req *r, void *out, cay_err *err);
 /* Answers with one object: the first answer of the operation that has a shape, or the one of that

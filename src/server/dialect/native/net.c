@@ -128,18 +128,19 @@ static int read_log(cay_sandbox *sb, walk *w, uint64_t count, cay_err *err)
 
 int cay__on_net_log(cay__req *r, cay_err *err)
 {
-    uint64_t count;
-    walk w = { .b = CAY__BUF(64u << 20), .denied = cay__req_flag(r, "denied") };
-    CAY_TRY(cay__req_number(r, "count", 0, 1u << 20, &count, err));
-    if (cay__req_flag(r, "follow")) {
+    cay__log_query q = { 0 };
+    CAY_TRY(cay__req_asked(r, &q, err));
+    walk w = { .b = CAY__BUF(64u << 20), .denied = q.denied };
+    if (q.follow) {
         CAY_TRY(cay__net_follow_open(r, cay_sandbox_id(r->sb), w.denied, &w.follow, err));
-        int rc = read_log(r->sb, &w, count, err);
-        if (rc < 0)
-            return (cay__net_follow_drop(w.follow), rc);
-        return cay__net_follow_reply(w.follow);
+        int rc = read_log(r->sb, &w, q.count, err);
+        if (rc == 0)
+            return cay__net_follow_reply(w.follow);
+        cay__net_follow_drop(w.follow);
+        return rc;
     }
     cay__buf_str(&w.b, "{\"items\":[");
-    int rc = read_log(r->sb, &w, count, err);
+    int rc = read_log(r->sb, &w, q.count, err);
     cay__buf_str(&w.b, "]}");
     if (rc == 0) {
         if (w.b.full)

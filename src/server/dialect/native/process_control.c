@@ -6,8 +6,10 @@
 int cay__on_process_stdin(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
+    cay__process_query q = { 0 };
     char piece[32 << 10];
     size_t n;
+    CAY_TRY(cay__req_asked(r, &q, err));
     CAY_TRY(cay__native_proc(r, &p, err));
     for (;;) {
         CAY_TRY(cay__req_read(r, piece, sizeof piece, &n, err));
@@ -15,7 +17,7 @@ int cay__on_process_stdin(cay__req *r, cay_err *err)
             break;
         CAY_TRY(cay_proc_write(p, &r->call, piece, n, err));
     }
-    if (cay__req_flag(r, "close"))
+    if (q.close_input)
         CAY_TRY(cay_proc_close_stdin(p, &r->call, err));
     return cay__reply_done(r);
 }

@@ -86,7 +86,9 @@ static int on_listed(const cay_proc_info *i, void *arg)
 
 int cay__on_process_list(cay__req *r, cay_err *err)
 {
-    looker l = { cay__items_of(r), .ended = cay__req_flag(r, "ended") };
+    cay__process_query q = { 0 };
+    CAY_TRY(cay__req_asked(r, &q, err));
+    looker l = { cay__items_of(r), .ended = q.ended };
     return cay__items_finish(&l.list, cay_sandbox_procs(r->sb, &r->call, on_listed, &l, err), err);
 }
 

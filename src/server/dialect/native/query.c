@@ -87,7 +87,10 @@ static int ask_field(cay__req *r, const cay__field *f, void *out, cay_err *err)
             return ask_needed(r, f->name, out, err);
         *(const char **)out = cay__req_query(r, f->name);
         return 0;
-    case CAY__F_BOOL: *(bool *)out = cay__req_flag(r, f->name); return 0;
+    case CAY__F_BOOL:
+        if (cay__req_query(r, f->name))
+            *(bool *)out = cay__req_flag(r, f->name);
+        return 0;
     case CAY__F_STRS: return ask_strs(r, f, out, err);
     case CAY__F_PAIRS: return ask_pairs(r, f, out, err);
     default: return ask_number(r, f, out, err);

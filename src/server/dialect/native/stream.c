@@ -147,10 +147,12 @@ static int take_offset(const char *what, const char *s, uint64_t *out, cay_err *
 int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err)
 {
     const char *last = cay__head_field(&r->head, "last-event-id");
+    cay__process_query q = { 0 };
     char text[64];
     if (!last) {
-        CAY_TRY(take_offset("stdout", cay__req_query(r, "stdout"), &out[0], err));
-        return take_offset("stderr", cay__req_query(r, "stderr"), &out[1], err);
+        CAY_TRY(cay__req_asked(r, &q, err));
+        CAY_TRY(take_offset("stdout", q.from_out, &out[0], err));
+        return take_offset("stderr", q.from_err, &out[1], err);
     }
     char *dot = NULL;
     if (CAY_COPY(text, last))
@@ -221,14 +223,18 @@ static int reply_follow(cay__req *r, cay_proc *p, cay_stream which, uint64_t off
 int cay__on_process_output(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
-    const char *s = cay__req_query(r, "stream");
+    cay__process_query q = { 0 };
+    cay_stream which = CAY_STDOUT;
     uint64_t offset;
-    bool second = s && !strcmp(s, "stderr");
-    if (s && !second && strcmp(s, "stdout"))
+    CAY_TRY(cay__req_asked(r, &q, err));
+    if (q.stream && !strcmp(q.stream, "stderr"))
+        which = CAY_STDERR;
+    else if (q.stream && strcmp(q.stream, "stdout") != 0)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?stream=%.20s: want stdout or stderr",
-                            s);
-    CAY_TRY(take_offset("offset", cay__req_query(r, "offset"), &offset, err));
+                            q.stream);
+    CAY_TRY(take_offset("offset", q.offset, &offset, err));
     CAY_TRY(cay__native_proc(r, &p, err));
-    return (cay__req_flag(r, "follow") ? reply_follow : reply_kept)(
-        r, p, second ? CAY_STDERR : CAY_STDOUT, offset, err);
+    if (q.follow)
+        return reply_follow(r, p, which, offset, err);
+    return reply_kept(r, p, which, offset, err);
 }

@@ -80,9 +80,8 @@ int cay__on_template_delete(cay__req *r, cay_err *err)
 
 int cay__on_template_forget(cay__req *r, cay_err *err)
 {
-    const char *name = cay__req_query(r, "name");
-    if (!name || !*name)
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?name= says which template");
+    const char *name = NULL;
+    CAY_TRY(cay__req_asked(r, &name, err));
     CAY_TRY(cay_template_remove(r->client, &r->call, cay__native_owner(r), name, err));
     return cay__reply_done(r);
 }
@@ -224,11 +223,9 @@ int cay__on_pool_list(cay__req *r, cay_err *err)
 
 int cay__on_pool_delete(cay__req *r, cay_err *err)
 {
-    const char *name = cay__req_query(r, "template");
-    if (!name || !*name)
-        return cay_fail_why(err, CAY_EINVAL, "bad_query",
-                            "?template=: want the one that the pool is of");
-    cay__req_about(r, name);
-    CAY_TRY(cay_pool_remove(r->client, &r->call, cay__req_query(r, "tenant"), name, err));
+    cay_pool p = { .size = sizeof p };
+    CAY_TRY(cay__req_asked(r, &p, err));
+    cay__req_about(r, p.template_);
+    CAY_TRY(cay_pool_remove(r->client, &r->call, p.tenant, p.template_, err));
     return cay__reply_done(r);
 }
