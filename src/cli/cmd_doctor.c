@@ -53,14 +53,19 @@ static bool layer_on(const cay_probe *p, const char *name)
 static void print_json(const cay_probe *p, const char *home, const doctor_rows *d, bool ok)
 {
     struct utsname u;
-    out_json j = OUT_JSON(true);
+    out_json j = js_begin(true, '{');
     uname(&u);
-    js_open(&j, '{');
-    js_put(&j, "version:%s, kernel:%s, machine:%s, home:%s, level:%d, isolation:%s, mode:%s, ok?%d",
-           CAY_VERSION, u.release, u.machine, home, p->level, cay_level_name(p->level), p->mode,
-           ok);
-    js_key(&j, "layers");
-    show_walls_json(&j, p->walls, p->nwalls);
+    cay__doctor_told told = { .version = CAY_VERSION,
+                              .kernel = u.release,
+                              .machine = u.machine,
+                              .home = home,
+                              .level = (int)p->level,
+                              .isolation = cay_level_name(p->level),
+                              .mode = p->mode,
+                              .layers = p->walls,
+                              .nlayers = p->nwalls };
+    show_members(&j, &cay__doctor_shape, &told);
+    js_put(&j, "ok?%d", ok);
     if (d->n) {
         js_key(&j, "server");
         show_walls_json(&j, d->row, d->n);

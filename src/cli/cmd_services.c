@@ -6,24 +6,9 @@
 #include <base/base.h>
 #include <cay/services.h>
 
-static void service_json(out_json *j, const cay_service_info *u)
-{
-    js_open(j, '{');
-    js_put(j, "name:%s, state:%s, ready?%d, +pid:%d, +port:%u, restarts:%u", u->name,
-           cay_service_state_name(u->state), u->ready, u->pid, u->port, u->restarts);
-    if (u->code >= 0)
-        js_put(j, "code:%d", u->code);
-    js_put(j, "reason:%s, process:%s, since_ms:%jd", u->reason, u->process, u->since_ms);
-    if (u->ready_ms)
-        js_put(j, "ready_ms:%jd, ready_after_ms:%u", u->ready_ms, u->ready_after_ms);
-    if (u->state == CAY_SERVICE_BACKOFF)
-        js_put(j, "wait_ms:%u", u->wait_ms);
-    js_close(j, '}');
-}
-
 static int on_json(const cay_service_info *u, void *arg)
 {
-    service_json(arg, u);
+    show_object(arg, &cay__service_shape, u);
     return 0;
 }
 
@@ -55,9 +40,7 @@ static out_style style_of(const cay_service_info *u)
 static int on_service(const cay_service_info *u, void *arg)
 {
     out_list *v = arg;
-    if (cli.json) {
-        service_json(&v->json, u);
-    } else if (!out_list_name(u->name)) {
+    if (!show_item(v, &cay__service_shape, u, u->name)) {
         out_row(&v->table, "*%s|%c%s|%s|-%d|-%u|%c%u|%s", u->name, style_of(u),
                 cay_service_state_name(u->state), out_age(v->now - u->since_ms).s, u->pid, u->port,
                 u->restarts ? OUT_WARN : OUT_PLAIN, u->restarts, u->reason);

@@ -116,14 +116,13 @@ static void to_table(const sample *s, out_table *t)
 static void to_json(const sample *s)
 {
     out_json j = js_begin(true, '[');
-    CAY_EACH_OF(r, s->v, s->n)
-        js_object(&j,
-                  "id:%s, state:%s, " CAY__CPU_MILLI
-                  ":%ju, cpu_us:%ju, memory:%ju, memory_peak:%ju, "
-                  "memory_limit=%s, pids:%ju, disk:%ju, inodes:%ju, oom_kills:%ju, pids_hits:%ju",
-                  r->id, cay_state_name(r->state), r->cpu_milli, r->now.cpu_us, r->now.memory,
-                  r->now.memory_peak, js_limit(r->memory_limit).s, r->now.pids, r->now.disk,
-                  r->now.inodes, r->now.oom_kills, r->now.pids_hits);
+    CAY_EACH_OF(r, s->v, s->n) {
+        js_open(&j, '{');
+        js_put(&j, "id:%s, state:%s, " CAY__CPU_MILLI ":%ju, memory_limit=%s", r->id,
+               cay_state_name(r->state), r->cpu_milli, js_limit(r->memory_limit).s);
+        show_members(&j, &cay__usage_shape, &r->now);
+        js_close(&j, '}');
+    }
     js_end(&j, ']');
 }
 

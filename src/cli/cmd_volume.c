@@ -2,6 +2,7 @@
 /* cay volume create, ls, inspect, rm: directories that outlive sandboxes. */
 #include "main.h"
 #include "out.h"
+#include "show.h"
 #include <base/base.h>
 #include <cay/volume.h>
 
@@ -17,27 +18,11 @@ static const opt_def create_defs[] = {
     OPT_END
 };
 
-static void volume_json(out_json *j, const cay_volume *v)
-{
-    js_open(j, '{');
-    js_put(
-        j,
-        "name:%s, provider:%s, limit=%s, quota:%s, used:%ju, inodes:%ju, created_ms:%jd, users:[",
-        v->name, v->provider, js_limit(CAY_OR(v->limit, CAY_UNLIMITED)).s, v->quota, v->used,
-        v->inodes, v->created_ms);
-    CAY_EACH_OF(user, v->users, v->nusers)
-        js_str(j, *user);
-    js_close(j, ']');
-    js_close(j, '}');
-}
-
 static int print_volume(cli_call *c, cay_err *err)
 {
     cay_volume *v = NULL;
-    out_json j = OUT_JSON(true);
     CAY_TRY(cay_volume_find(c->client, NULL, c->argv[0], &v, err));
-    volume_json(&j, v);
-    js_flush(&j);
+    show_print(&cay__volume_shape, v);
     cay_volume_free(v);
     return CLI_OK;
 }
@@ -85,9 +70,7 @@ const cli_verb cli_volume_create = {
 static int on_volume(const cay_volume *v, void *arg)
 {
     out_list *r = arg;
-    if (cli.json) {
-        volume_json(&r->json, v);
-    } else if (!out_list_name(v->name)) {
+    if (!show_item(r, &cay__volume_shape, v, v->name)) {
         out_row(&r->table, "*%s|%s|%s%s|%zu|~%s", v->name, out_size(v->used).s,
                 v->limit ? out_size(v->limit).s : "-",
                 CAY_TEXT_IF(!strcmp(v->quota, "soft"), " (soft)"), v->nusers,

@@ -229,3 +229,55 @@ void show_info_text(const cay_info *i)
         out_fmt("%slayers%s\n", out_on(1, OUT_DIM), out_off(1));
     show_walls(i->walls, i->nwalls);
 }
+
+static out_style change_style(char kind)
+{
+    if (kind == 'A')
+        return OUT_GOOD;
+    if (kind == 'D')
+        return OUT_BAD;
+    if (kind == 'M')
+        return OUT_WARN;
+    return OUT_BOLD;
+}
+
+void change_print(const cay_file_change *c, const char *prefix)
+{
+    const char *slash = "";
+    if (S_ISDIR(CAY_OR(c->new_mode, c->old_mode)))
+        slash = "/";
+    out_fmt("%s%c%s ", out_on(1, change_style(c->kind)), c->kind, out_off(1));
+    if (c->kind == 'R')
+        out_safe("%s%s%s -> ", prefix, c->from, slash);
+    out_safe("%s%s%s", prefix, c->path, slash);
+    if (c->kind == 'M' && !c->content && c->mode)
+        out_fmt("  (mode %04o -> %04o)", c->old_mode & 07777, c->new_mode & 07777);
+    else if (c->kind == 'M' && !c->content && c->owner)
+        out_str("  (owner)");
+    out_str("\n");
+}
+
+static const char *change_type(uint32_t mode)
+{
+    if (S_ISDIR(mode))
+        return "dir";
+    if (S_ISREG(mode))
+        return "file";
+    if (S_ISLNK(mode))
+        return "symlink";
+    return "other";
+}
+
+void change_json(out_json *j, const cay_file_change *c, bool patch, const char *result)
+{
+    cay__file_changed x;
+    cay__file_changed_set(&x, c);
+    x.sides[0].type = change_type(c->old_mode);
+    x.sides[1].type = change_type(c->new_mode);
+    if (!patch)
+        x.text = NULL;
+    js_open(j, '{');
+    show_members(j, &cay__change_shape, &x);
+    js_put(j, "+result:%s", result);
+    js_close(j, '}');
+}

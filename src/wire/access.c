@@ -8,7 +8,7 @@
 static const cay__field volume_fields[] = {
     FIELD(cay_volume, name, STR),
     FIELD(cay_volume, provider, STR),
-    FIELD(cay_volume, limit, U64, .about = "bytes; 0: none"),
+    FIELD(cay_volume, limit, U64, CAY__F_NULL, .about = "bytes; 0: none"),
     FIELD(cay_volume, quota, STR, .about = "on, soft or none"),
     FIELD(cay_volume, used, U64),
     FIELD(cay_volume, inodes, U64),

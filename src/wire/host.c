@@ -19,8 +19,8 @@ static const cay__field doctor_fields[] = {
     FIELD(cay__doctor_told, level, INT),
     FIELD(cay__doctor_told, isolation, STR),
     FIELD(cay__doctor_told, mode, STR),
-    FIELD(cay__doctor_told, time_ms, I64, .about = "when it was looked at"),
-    FIELD(cay__doctor_told, took_us, U64, .about = "and how long that took"),
+    FIELD(cay__doctor_told, time_ms, I64, CAY__F_UNSHOWN, .about = "when it was looked at"),
+    FIELD(cay__doctor_told, took_us, U64, CAY__F_UNSHOWN, .about = "and how long that took"),
     FIELD(cay__doctor_told, spawn_us, U64, CAY__F_MAYBE,
           .about =
               "a bare spawn of true here, the yardstick for what a command takes; tried every ten "

@@ -57,7 +57,8 @@ enum {
     CAY__F_REQUIRED = 1u << 0,
     CAY__F_MAYBE = 1u << 1, /* in answers: left out when it is empty, zero or false */
     CAY__F_ANY = 1u << 2,
-    CAY__F_NULL = 1u << 3,  /* of POINT: null instead of left out */
+    CAY__F_NULL = 1u << 3,  /* of POINT: null instead of left out; of a number: --json says null
+                               for 0 */
     CAY__F_ZERO = 1u << 10, /* of a number: zero is sent in requests, and UINT32_MAX of a U32 is
                                not; of a list: it is kept when it is empty */
     /* where it is used, and what a view names */

@@ -80,6 +80,19 @@ static void put_bytes(cay__buf *b, const cay__field *f, const char *s, size_t n)
         put_base64(b, s, n);
 }
 
+static void put_number(cay__buf *b, const cay__field *f, unsigned view, uint64_t n)
+{
+    bool shown = view & CAY__F_SHOWN;
+    if (f->kind == CAY__F_INT || f->kind == CAY__F_I64)
+        cay__buf_fmt(b, "%" PRId64, (int64_t)n);
+    else if (f->kind == CAY__F_LIMIT && n == CAY_UNLIMITED)
+        cay__buf_str(b, shown ? "null" : "\"unlimited\"");
+    else if (f->flags & CAY__F_NULL && shown && !n)
+        cay__buf_str(b, "null");
+    else
+        cay__buf_fmt(b, "%" PRIu64, n);
+}
+
 static const cay_pair *last_of_key(const cay_pair *p)
 {
     const cay_pair *last = p;
@@ -269,13 +282,7 @@ static void put_field(cay__buf *b, const cay__field *f, unsigned view, const voi
         break;
     case CAY__F_LIST: put_list(b, f, view, base); break;
     case CAY__F_CALC: f->put(b, v); break;
-    case CAY__F_INT:
-    case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)cay__field_number(f->kind, v)); break;
-    default:
-        if (f->kind == CAY__F_LIMIT && cay__field_number(f->kind, v) == CAY_UNLIMITED)
-            cay__buf_str(b, view & CAY__F_SHOWN ? "null" : "\"unlimited\"");
-        else
-            cay__buf_fmt(b, "%" PRIu64, cay__field_number(f->kind, v));
+    default: put_number(b, f, view, cay__field_number(f->kind, v));
     }
 }
 

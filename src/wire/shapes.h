@@ -208,8 +208,10 @@ typedef struct cay__file_changed {
     size_t text_len;
     const char *old_digest;
     bool content, mode, owner;
-    const cay__change_side *old, *new;
+    const cay__change_side *old, *new; /* NULL, or what is in sides */
+    cay__change_side sides[2];
 } cay__file_changed;
+void cay__file_changed_set(cay__file_changed *x, const cay_file_change *c);
 extern const cay__shape cay__change_side_shape, cay__change_shape;
 
 extern const cay__shape cay__snapshot_list_query, cay__snapshot_export_query,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, and what changed between two points. */
 #include "shapes.h"
+#include <sys/stat.h>
 
 #define FIELD CAY__FIELD
 #define NAMED CAY__NAMED
@@ -74,6 +75,38 @@ static const cay__field change_fields[] = {
           .count = offsetof(cay__file_changed, text_len)),
 };
 CAY__SHAPED(change, "Change", cay__file_changed, CAY__F_OUT, "one file that is not as it was");
+
+static const char *type_of(uint32_t mode)
+{
+    if (S_ISDIR(mode))
+        return "directory";
+    if (S_ISREG(mode))
+        return "file";
+    if (S_ISLNK(mode))
+        return "link";
+    return "other";
+}
+
+void cay__file_changed_set(cay__file_changed *x, const cay_file_change *c)
+{
+    *x = (cay__file_changed){
+        .kind = { c->kind },
+        .path = c->path,
+        .from = c->from,
+        .text = c->text,
+        .text_len = c->text_len,
+        .old_digest = c->old_digest,
+        .content = c->content,
+        .mode = c->mode,
+        .owner = c->owner,
+        .sides = { { type_of(c->old_mode), c->old_mode & 07777, c->old_size },
+                   { type_of(c->new_mode), c->new_mode & 07777, c->new_size } },
+    };
+    if (c->old_mode)
+        x->old = &x->sides[0];
+    if (c->new_mode)
+        x->new = &x->sides[1];
+}
 
 static const cay__field diff_params[] = {
     FIELD(cay_diff, a, STR, CAY__F_REQUIRED, .about = "a sandbox or snapshot"),

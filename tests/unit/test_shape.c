@@ -230,6 +230,37 @@ static void bytes_that_are_no_text_come_back(void **state)
     cay__arena_clear(&mem);
 }
 
+/* --json has null where an answer of the server has 0. */
+static void json_for_people_says_null_for_no_limit(void **state)
+{
+    (void)state;
+    CAY_AUTOBUF b = CAY__BUF(4096), c = CAY__BUF(4096);
+    const char *const nobody[] = { NULL };
+    cay_volume v = { .name = "v", .provider = "native", .quota = "none", .users = nobody };
+    cay__shape_put(&b, &cay__volume_shape, CAY__F_OUT, &v);
+    assert_non_null(strstr(b.data, "\"limit\":0,"));
+    cay__shape_put(&c, &cay__volume_shape, CAY__F_SHOWN, &v);
+    assert_non_null(strstr(c.data, "\"limit\":null,"));
+}
+
+static void a_change_has_the_sides_that_there_are(void **state)
+{
+    (void)state;
+    CAY_AUTOBUF b = CAY__BUF(4096);
+    cay_file_change made = { .kind = 'A',
+                             .path = "new",
+                             .from = "",
+                             .new_mode = S_IFDIR | 0750,
+                             .new_size = 4096,
+                             .old_digest = "" };
+    cay__file_changed x;
+    cay__file_changed_set(&x, &made);
+    cay__shape_put(&b, &cay__change_shape, CAY__F_SHOWN, &x);
+    assert_string_equal(b.data, "{\"kind\":\"A\",\"path\":\"new\",\"old\":null,"
+                                "\"new\":{\"type\":\"directory\",\"mode\":\"0750\",\"size\":4096},"
+                                "\"content\":false,\"mode\":false,\"owner\":false}");
+}
+
 static void a_request_says_what_was_asked_for_and_no_more(void **state)
 {
     (void)state;
@@ -268,6 +299,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_answer_is_read_as_it_was_written),
         cmocka_unit_test(a_newer_servers_members_are_skipped),
         cmocka_unit_test(bytes_that_are_no_text_come_back),
+        cmocka_unit_test(json_for_people_says_null_for_no_limit),
+        cmocka_unit_test(a_change_has_the_sides_that_there_are),
         cmocka_unit_test(a_request_says_what_was_asked_for_and_no_more),
         cmocka_unit_test(a_target_is_encoded),
     };

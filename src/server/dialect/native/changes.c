@@ -2,17 +2,6 @@
 /* What changed between two points: sandboxes as they are now, and snapshots. */
 #include "native.h"
 
-static const char *type_of(uint32_t mode)
-{
-    if (S_ISDIR(mode))
-        return "directory";
-    if (S_ISREG(mode))
-        return "file";
-    if (S_ISLNK(mode))
-        return "link";
-    return "other";
-}
-
 typedef struct walk {
     cay__items l;
     cay__buf patch;
@@ -28,19 +17,8 @@ static int on_change(const cay_file_change *c, void *arg)
             return CAY_ETOOBIG;
         return 0;
     }
-    cay__change_side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size },
-                     is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
-    cay__file_changed x = { .kind = { c->kind },
-                            .path = c->path,
-                            .from = c->from,
-                            .text = c->text,
-                            .text_len = c->text_len,
-                            .old_digest = c->old_digest,
-                            .content = c->content,
-                            .mode = c->mode,
-                            .owner = c->owner,
-                            .old = c->old_mode ? &was : NULL,
-                            .new = c->new_mode ? &is : NULL };
+    cay__file_changed x;
+    cay__file_changed_set(&x, c);
     return cay__items_add(&w->l, &x);
 }
 
