@@ -16,7 +16,8 @@ const char *cay_code_name(int code)
 }
 
 /* Cuts at the buffer's end, and keeps the message on one line whatever was formatted into it. */
-static void format_message(char *dst, size_t cap, size_t at, const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static void format_message(char *dst, size_t cap, size_t at,
+                                                                 const char *fmt, va_list ap)
 {
     if (at >= cap)
         return;

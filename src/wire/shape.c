@@ -38,7 +38,9 @@ static void format_path(cay__buf *b, const spot *s)
 }
 
 /* A name of the peer's may be anything: cut, and without what a terminal would obey. */
-static int fail_field(reader *r, const spot *at, const char *reason, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static int fail_field(reader *r, const spot *at,
+                                                            const char *reason, const char *fmt,
+                                                            ...)
 {
     char text[200];
     CAY_AUTOBUF path = CAY__BUF(300);
@@ -63,7 +65,8 @@ static int fail_field(reader *r, const spot *at, const char *reason, const char 
     return rc;
 }
 
-static int fail_value(reader *r, const spot *at, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int fail_value(reader *r, const spot *at,
+                                                            const char *fmt, ...)
 {
     char text[180];
     va_list ap;

@@ -59,8 +59,8 @@ static void sound_text_is_read_as_jansson_reads_it(void **s)
         "\"\\ud800\\udc00\\udbff\\udfff\"",
         "{\"k\\u00e4y\":\"v\\n\",\"two\":\"t\"}",
         "{\"\\u0061\":\"\\u0062\",\"c\":\"\\u0064\"}",
-        "\"gr\xc3\xbc\xc3\x9f"
-        "e \xe2\x82\xac \xf0\x9f\x98\x80, and a tail that is longer than a step\"",
+        ("\"gr\xc3\xbc\xc3\x9f"
+         "e \xe2\x82\xac \xf0\x9f\x98\x80, and a tail that is longer than a step\""),
         "\"\x7f\"",
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++)

@@ -253,6 +253,7 @@ static void case_11_grants_need_trust(void **s)
     CAY_AUTOPTR(cay_manifest)
     a = sound(granting), *b = parse_as(granting, 0),
     *c = parse_as("{\"extra_path_grants\":[],\"entries\":{\"x\":{" FILE_ "}}}", 0);
+    assert_non_null(a);
     assert_null(b);
     assert_non_null(c);
     assert_null(

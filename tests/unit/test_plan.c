@@ -201,8 +201,8 @@ static void a_name_is_what_it_holds(void **s)
         "{\"version\":1,\"entries\":{\"./"
         "a\":{\"type\":\"inline_file\",\"contentBase64\":\"eA==\",\"description\":\"d\"}},"
         "\"environment\":{\"A\":\"1\"}}",
-        "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"},\"e\":{\"type\":\"file\","
-        "\"content\":\"y\",\"ephemeral\":true}}}",
+        ("{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"},\"e\":{\"type\":\"file\","
+         "\"content\":\"y\",\"ephemeral\":true}}}"),
     };
     static const char *const other[] = {
         "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"y\"}}}",

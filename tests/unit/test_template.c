@@ -144,8 +144,8 @@ static void settings_are_judged_with_every_choice(void **s)
         "{\"setting_files\":{\"/a\":{\"content\":\"${x\"}}}",
         "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${permissions.q}\"}}}",
         "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${model.q}\"}}}",
-        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":\"\"},\"y\":{}}}},"
-        "\"setting_files\":{\"/a\":{\"content\":\"${a.k}\"}}}"
+        ("{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":\"\"},\"y\":{}}}},"
+         "\"setting_files\":{\"/a\":{\"content\":\"${a.k}\"}}}")
     };
     for (size_t i = 0; i < CAY_LEN(good); i++)
         OK(cay_template_config_check(good[i], &err));

@@ -25,7 +25,7 @@ static void put_list(json_t *o, const char *key, const char *const *list)
 static int add_entry(cay_manifest *m, const char *path, json_t *o, const cay_entry *given,
                      cay_err *err)
 {
-    CAY_AUTOJSON *own = o;
+    CAY_AUTOJSON *own __attribute__((unused)) = o;
     cay_entry all, *e = CAY_IF(given, &all);
     CAY_TRY(cay__spec_take(&all, sizeof all, given, "cay_entry", err));
     if (e) {

@@ -242,9 +242,7 @@ static int ask_engine(const list *l, const char *id, cay__spec *s, cay_err *err)
             continue;
         if (!net)
             CAY_TRY(check_network(it, err));
-        if (needs && !strcmp(needs, "fuse"))
-            needs = needs;
-        else
+        if (!needs || strcmp(needs, "fuse") != 0)
             needs = needs_of(it);
     }
     CAY_TRY(cay__mounts_volumes(l, id, &volumes));

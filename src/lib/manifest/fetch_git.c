@@ -229,7 +229,7 @@ int cay__git_identity(cay_client *client, const cay_call *call, const cay__fetch
     }
     git g = { .f = f, .call = call };
     CAY_TRY(start_sandbox(client, &url, &g, err));
-    CAY_AUTOPTR(cay__oneshot) o = g.o;
+    CAY_AUTOPTR(cay__oneshot) o __attribute__((unused)) = g.o;
     CAY_TRY(resolve_commit(&g, commit, err));
     snprintf(identity, CAY__IDENTITY, "git:%s", commit);
     return 0;
@@ -335,7 +335,7 @@ int cay__git_fetch(cay_client *client, const cay_call *call, const cay__fetch_so
     git g = { .f = f, .call = call };
     CAY_TRY(check_source(f, &url, err));
     CAY_TRY(start_sandbox(client, &url, &g, err));
-    CAY_AUTOPTR(cay__oneshot) o = g.o;
+    CAY_AUTOPTR(cay__oneshot) o __attribute__((unused)) = g.o;
     if (identity && cay__str_starts(identity, "git:") && whole_commit(identity + 4))
         CAY_COPY(commit, identity + 4);
     else if (whole_commit(f->ref))

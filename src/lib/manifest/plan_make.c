@@ -123,7 +123,7 @@ static int source_add(cay__plan *p, int fd, uint32_t *out)
 static int find_place(cay__plan *p, const cay__entry *e, const char *base, const char *src,
                       const char **dir, char **rel, cay_err *err)
 {
-    CAY_AUTOFREE char *whole = NULL, *normal = NULL, *at = NULL;
+    CAY_AUTOFREE char *whole = NULL, *normal = NULL;
     char real[PATH_MAX];
     if (base && !realpath(base, real))
         return cay_fail_sys(err, "manifest: its directory %.150s", base);

@@ -29,7 +29,7 @@ int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const ch
         else if (sys == EACCES || sys == EPERM)
             err->code = rc = CAY_EPERM;
         else
-            err->code = rc = rc;
+            err->code = rc;
     }
     return rc;
 }

@@ -91,8 +91,7 @@ static const char *last_line(const cay__buf *tail, cay__buf *out)
 
 static int fail_step(cay__builder *b, const cay__task *t, const cay_exit *end, cay_err *err)
 {
-    CAY_AUTOBUF line = CAY__BUF(1024), detail = CAY__BUF(sizeof err->detail - 1),
-                tail = CAY__BUF(8192);
+    CAY_AUTOBUF line = CAY__BUF(1024), detail = CAY__BUF(sizeof err->detail - 1);
     const char *last = last_line(&b->report.tail, &line);
     bool late = !strcmp(end->reason, "time");
     int rc = cay_fail_why(err, late ? CAY_ETIMEOUT : CAY_EINVAL, "build_failed", "%s %d%s%s",

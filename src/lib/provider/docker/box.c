@@ -203,7 +203,8 @@ static void mark_up(cay__docker *d, const char *id)
     char path[64];
     CAY_JOIN(path, CAY__DOCKER_UP "/", id);
     unlinkat(d->boxes, path, 0);
-    CAY_AUTOFD fd = openat(d->boxes, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD fd __attribute__((unused)) =
+        openat(d->boxes, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 static int make_container(cay__docker_box *b, const cay_call *call, json_t *body, bool *runs,

@@ -295,7 +295,7 @@ int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, co
                     json_t *body, json_t **out, cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(64u << 10);
-    CAY_AUTOJSON *own = body;
+    CAY_AUTOJSON *own __attribute__((unused)) = body;
     CAY_TRY(build_target(e, call, path, &target, err));
     return ask_json(e, call, method, target.data, own, out, err);
 }
