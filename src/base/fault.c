@@ -2,6 +2,7 @@
 #include "fault.h"
 #ifdef CAY_FAULTS
 #include "base.h"
+#include "kernel.h"
 #include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -76,6 +77,25 @@ bool cay__fault(const char *name)
     }
     errno = EIO;
     return !strcmp(act, "fail");
+}
+
+bool cay__kernel_lacks(cay__kernel feature)
+{
+    static const char *const names[] = {
+#define CAY_KERNEL(id, name, since, used, without) [CAY_KERNEL_##id] = name,
+#include "kernel.def"
+#undef CAY_KERNEL
+    };
+    size_t n = strlen(names[feature]);
+    for (const char *p = getenv("CAY_LACK"); p && *p; p += *p == ',') {
+        size_t len = strcspn(p, ",");
+        if (len == n && !strncmp(p, names[feature], n)) {
+            errno = EINVAL;
+            return true;
+        }
+        p += len;
+    }
+    return false;
 }
 
 int64_t cay__fault_clock(void)

@@ -2,6 +2,7 @@
 #include "landlock.h"
 #include "landlock_abi.h"
 #include <base/base.h>
+#include <base/kernel.h>
 #include <base/mutant.h>
 #include <sys/syscall.h>
 
@@ -80,9 +81,13 @@ static const struct {
 int cay__landlock_abi(void)
 {
     long abi = syscall(__NR_landlock_create_ruleset, NULL, 0, CAY_LL_CREATE_VERSION);
-    if (abi > 0)
-        return (int)abi;
-    return 0;
+    if (abi <= 0 || cay__kernel_lacks(CAY_KERNEL_LANDLOCK))
+        return 0;
+    if (cay__kernel_lacks(CAY_KERNEL_LANDLOCK_TRUNCATE))
+        return (int)CAY_MIN(abi, 2);
+    if (cay__kernel_lacks(CAY_KERNEL_LANDLOCK_SCOPE))
+        return (int)CAY_MIN(abi, 5);
+    return (int)abi;
 }
 
 static int open_ruleset(int abi, const cay__ll_ruleset *want)

@@ -6,6 +6,7 @@
  * so the kernel's header is taken and the two old functions are declared here.
  */
 #pragma once
+#include <base/kernel.h>
 #include <base/mutant.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -34,6 +35,9 @@ static inline int mnt_move(int from, const char *path, int to, const char *targe
 static inline int mnt_setattr(int dir, const char *path, unsigned flags, uint64_t set,
                               uint64_t clear, int userns)
 {
+    if (cay__kernel_lacks(CAY_KERNEL_MOUNT_SETATTR) ||
+        ((set & MOUNT_ATTR_IDMAP) && cay__kernel_lacks(CAY_KERNEL_IDMAP)))
+        return -1;
     struct mount_attr a = { .attr_set = set,
                             .attr_clr = clear,
                             .userns_fd = userns < 0 ? 0 : (uint64_t)userns };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox as the keeper has it, from its making to its last trace. */
 #include "keeper.h"
+#include <base/kernel.h>
 #include "netns.h"
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -185,7 +186,8 @@ void box_stop(keeper_box *b, const char *reason, bool forget_files)
     /* Its mounts wait for grace periods when they go, and nobody has to wait for that when they are
      * only its own: the sweeper lets go of them before it removes the files, while it keeps up.
      * Older kernels say no, and it is init's end that takes longer. */
-    if (b->loose && b->forget_files && keeper.sweeper.busy < 4)
+    if (b->loose && b->forget_files && keeper.sweeper.busy < 4 &&
+        !cay__kernel_lacks(CAY_KERNEL_PIDFD_NAMESPACE))
         b->mnt_fd = ioctl(b->death.fd, _IO(0xff, 3), 0); /* PIDFD_GET_MNT_NAMESPACE, Linux 6.11 */
     /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
     syscall(SYS_pidfd_send_signal, b->death.fd, CAY__MUTANT("destroy-kill") ? 0 : SIGKILL, NULL, 0);

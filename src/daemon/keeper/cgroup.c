@@ -7,6 +7,7 @@
  * descriptors opened before the keeper left the host's tree.
  */
 #include "keeper.h"
+#include <base/kernel.h>
 #include <base/cgfind.h>
 #include <dirent.h>
 #include <sys/file.h>
@@ -536,7 +537,8 @@ void cgroup_exec_remove(keeper_proc *p)
 bool cgroup_exec_kill(keeper_proc *p)
 {
     p->group.killed = true;
-    return p->group.dir >= 0 && cay__fd_write_file(p->group.dir, "cgroup.kill", "1");
+    return p->group.dir >= 0 && !cay__kernel_lacks(CAY_KERNEL_CGROUP_KILL) &&
+           cay__fd_write_file(p->group.dir, "cgroup.kill", "1");
 }
 
 static uint64_t parse_counter(const char *text, const char *key)

@@ -20,12 +20,15 @@ static int helper_child(void *arg)
     char *const argv[] = { "cay-init", (char *)h->role, (char *)h->dir,
                            mode,       keeper.argv[2],  keeper.argv[0],
                            NULL };
-    char *env[] = { NULL, NULL, NULL };
+    char *env[] = { NULL, NULL, NULL, NULL };
 #ifdef CAY_FAULTS
-    char fault[128];
+    char fault[128], lack[256];
+    size_t n = 0;
+    if (getenv("CAY_LACK") && CAY_JOIN(lack, "CAY_LACK=", getenv("CAY_LACK")))
+        env[n++] = lack;
     if (getenv("CAY_FAULT") && CAY_JOIN(fault, "CAY_FAULT=", getenv("CAY_FAULT"))) {
-        env[0] = fault;
-        env[1] = "CAY_FAULT_HITS=/proc/self/fd/4";
+        env[n++] = fault;
+        env[n++] = "CAY_FAULT_HITS=/proc/self/fd/4";
     }
 #endif
     /* The janitor stays in the host's tree, in a mount namespace that follows the host's; one that

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "netns.h"
 #include <base/base.h>
+#include <base/kernel.h>
 #include <base/fault.h>
 #include <base/mutant.h>
 #include <proto/egress.h>
@@ -227,7 +228,8 @@ static const char *make_sockets(netns *n)
     CAY_EACH_OF(it, n->fd, CAY__NET_FDS)
         if (*it < 0)
             return "network sockets";
-    if (getsockopt(n->fd[CAY__NET_DNS_TCP], SOL_SOCKET, SO_NETNS_COOKIE, &n->cookie, &len) < 0)
+    if (cay__kernel_lacks(CAY_KERNEL_NETNS_COOKIE) ||
+        getsockopt(n->fd[CAY__NET_DNS_TCP], SOL_SOCKET, SO_NETNS_COOKIE, &n->cookie, &len) < 0)
         n->cookie = 0; /* before Linux 5.14 */
     return NULL;
 }

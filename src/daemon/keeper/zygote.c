@@ -10,6 +10,7 @@
 #include <daemon/init/init.h>
 #include "root.h"
 #include <base/base.h>
+#include <base/kernel.h>
 #include <base/fault.h>
 #include <dirent.h>
 #include <proto/init.h>
@@ -37,7 +38,7 @@ static keeper_job job;
 static int call_quotactl(int cmd, uint32_t project, struct if_dqblk *q)
 {
     CAY_AUTOFD here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (here < 0)
+    if (here < 0 || cay__kernel_lacks(CAY_KERNEL_QUOTACTL_FD))
         return -1;
     return (int)syscall(SYS_quotactl_fd, here, QCMD(cmd, PRJQUOTA), project, q);
 }

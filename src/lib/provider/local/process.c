@@ -5,6 +5,7 @@
  * by layer.
  */
 #include "local.h"
+#include <base/kernel.h>
 #include <base/path.h>
 #include <linux/landlock.h>
 #include <lib/provider/provider.h>
@@ -57,6 +58,8 @@ static const cay_wall no_scope = { "signal-scope", "off",
 static int landlock_abi(void)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (abi >= 6 && cay__kernel_lacks(CAY_KERNEL_LANDLOCK_SCOPE))
+        return 5;
     if (abi > 0)
         return (int)abi;
     return 0;

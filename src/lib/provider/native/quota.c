@@ -2,6 +2,7 @@
 #include "root_helper.h"
 #include "box.h"
 #include <base/base.h>
+#include <base/kernel.h>
 #include <dirent.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
@@ -19,6 +20,8 @@
 
 static int control_quota(int fd, int cmd, uint32_t project, void *arg)
 {
+    if (cay__kernel_lacks(CAY_KERNEL_QUOTACTL_FD))
+        return -1;
     return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), project, arg);
 }
 

@@ -66,6 +66,7 @@ static void keep_env(char **env, size_t room, const char *manager)
                                          "DBUS_SESSION_BUS_ADDRESS=",
                                          "CAY_POOL=",
                                          "CAY_FAULT=",
+                                         "CAY_LACK=",
                                          "CAY_FAULT_HITS=",
                                          "CAY_REPORTS=",
                                          "ASAN_OPTIONS=",
