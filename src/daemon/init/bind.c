@@ -196,8 +196,8 @@ static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
     overlay_at names = { -1,        -1,     lower, (const char *const[]){ m->layer },
                          lower < 0, m->dir, false, false };
     int fd = -1;
-    if (chdir("/i") >= 0)
-        fd = cay__overlay(&names, true, !(m->flags & CAY_GB_DURABLE), &step);
+    if (chdir("/i/layers") >= 0)
+        fd = cay__overlay(&names, NULL, true, !(m->flags & CAY_GB_DURABLE), &step);
     if (fd < 0)
         record_failure(step);
     return fd;

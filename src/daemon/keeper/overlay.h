@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 typedef struct overlay_at {
-    int boxes, layers; /* sandboxes/ and layers/, which may be detached mounts (Linux 6.15); -1:
-                          below the working directory */
+    int boxes, layers; /* sandboxes/ and layers/, which may be detached mounts (Linux 6.15); -1: the
+                          working directory is layers/, and sandboxes/ is its neighbour */
     int base;          /* a directory below all layers, by names the one at /l; -1: none */
     const char *const *layer; /* names below layers/, bottom first */
     size_t n;
@@ -17,7 +17,8 @@ typedef struct overlay_at {
     bool disk;  /* `boxes` is a disk of its own, a detached mount */
 } overlay_at;
 
-/* Without descriptors names are taken from the working directory: that keeps host paths out of
- * mountinfo and inside the 255 bytes of fsconfig. Returns a detached mount, nosuid and nodev; or -1
- * with errno and *step. */
-int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const char **step);
+/* Without descriptors names are relative: that keeps host paths out of mountinfo, and a stack
+ * inside one page. Returns a detached mount, nosuid and nodev; or -1 with errno and *step.
+ * spot: by names, a directory that the mount covers for a moment; NULL: there is one layer. */
+int cay__overlay(const overlay_at *at, const char *spot, bool user_xattr, bool is_volatile,
+                 const char **step);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * On disk everything belongs to one fixed range of ids that means nothing to the host; idmapped
- * clones of sandboxes/ and layers/ show it as the sandbox's own. The last reference to a mount
- * waits for a grace period when it is dropped, and a user namespace wants a process to be born, so
- * the clones of a block of ids are kept: blocks are handed out again, lowest first.
+ * clones of sandboxes/ and layers/ show it as the sandbox's own. Where overlayfs takes no such
+ * clones (before Linux 5.19, and on some filesystems) that range is every sandbox's. The last
+ * reference to a mount waits for a grace period when it is dropped, and a user namespace wants a
+ * process to be born, so the clones of a block of ids are kept: blocks are handed out again, lowest
+ * first.
  */
 #include "root.h"
 #include <proto/mnt.h>
 #include "overlay.h"
 #include "stack.h"
 #include <base/base.h>
+#include <base/kernel.h>
 #include <proto/init.h>
 #include <linux/securebits.h>
 #include <sched.h>
@@ -184,14 +187,15 @@ bool root_map(uint32_t block, const int *mounts, int n, const char **step)
 
 /* The mounter's fsuid must lie in the block, or overlayfs cannot make its work directory and comes
  * up read-only without a word. */
-static int overlay_as(const keeper_job *job, const overlay_at *at, const char **step)
+static int overlay_as(const keeper_job *job, const overlay_at *at, const char *spot,
+                      const char **step)
 {
     if (job->mode != CAY_MODE_ROOT)
-        return cay__overlay(at, true, !job->durable, step);
+        return cay__overlay(at, spot, true, !job->durable, step);
     prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP);
     setfsgid(job->block);
     setfsuid(job->block);
-    int mnt = cay__overlay(at, false, !job->durable, step), e = errno;
+    int mnt = cay__overlay(at, spot, false, !job->durable, step), e = errno;
     setfsuid(0);
     setfsgid(0);
     prctl(PR_SET_SECUREBITS, 0);
@@ -222,8 +226,8 @@ static int overlay_attached(const keeper_job *job, int userns, overlay_at *at, c
         base = fcntl(at->base, F_DUPFD_CLOEXEC, 3);
     if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
         (at->base < 0 || mnt_move(base, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) &&
-        chdir("/m") == 0)
-        mnt = overlay_as(job, at, step);
+        chdir("/m/layers") == 0)
+        mnt = overlay_as(job, at, "/t", step);
     e = errno;
     if (chdir("/s") < 0)
         _exit(1); /* every name of ours starts there */
@@ -251,8 +255,12 @@ static const clones *clones_for(const keeper_job *job)
 static int overlay_of(const keeper_job *job, const clones *c, overlay_at at, const char **step)
 {
     int mnt = -1;
+    *step = "overlay";
+    errno = EINVAL;
+    if (c->userns >= 0 && cay__kernel_lacks(CAY_KERNEL_OVERLAY_IDMAP))
+        return -1;
     if (!attach)
-        mnt = overlay_as(job, &at, step);
+        mnt = overlay_as(job, &at, NULL, step);
     if (mnt >= 0)
         return mnt;
     mnt = overlay_attached(job, c->userns, &at, step);
