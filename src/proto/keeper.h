@@ -113,7 +113,8 @@ enum {
     CAY_FEAT_NETNS = 1u << 6,
     CAY_FEAT_NFT = 1u << 7, /* TCP is handed over by tproxy: a policy can be had */
     CAY_FEAT_LANDLOCK = 1u << 8,
-    CAY_FEAT_IDMAP = 1u << 9,
+    CAY_FEAT_IDMAP =
+        1u << 9, /* root mode: a range of ids for each sandbox, once NET_TRIED is set */
     CAY_FEAT_SECCOMP = 1u << 10,
     CAY_FEAT_NAT = 1u << 11, /* by nat redirect instead */
     CAY_FEAT_NET_TRIED =
@@ -150,6 +151,7 @@ enum {
     CAY_CREATE_ON =
         1u
         << 7, /* the first grant is shown copy-on-write: what is written stays in sandboxes/ID/on */
+    CAY_CREATE_OWN_IDS = 1u << 12, /* refused where all sandboxes share one range of ids */
     CAY_CREATE_NET = 1u << 10, /* the last descriptor (before it that of DISK) is its policy, as NET
                                   SET has it, and NET the answer, once it holds */
 };

@@ -139,6 +139,9 @@ static const char *ask_root(keeper_box *b, pending *p)
                      .inside = keeper.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower,
                      .on = p->m.flags & CAY_CREATE_ON,
                      .disk = p->disk >= 0 };
+    errno = EOPNOTSUPP;
+    if ((lower || j.on) && b->block == STORE_BASE)
+        return "it wants own-ids (Linux 5.19)";
     if (lower && keeper.mode == CAY_MODE_ROOT &&
         mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";

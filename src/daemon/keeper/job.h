@@ -70,6 +70,7 @@ typedef struct cay_job_done {
     uint32_t how;     /* PARK: how TCP comes to the listener, daemon/keeper/netns.h; 0: the three
                          sockets are     not there */
     uint32_t trash;   /* PARK, ROOT, SWAP: something was put aside for removal */
+    uint32_t shared;  /* PARK, failed: the range of ids has to be the store's own */
     uint64_t start;   /* PARK: start time, proc(5) field 22 */
     uint64_t cookie;  /* PARK: SO_NETNS_COOKIE */
     uint64_t bytes, inodes; /* DU */

@@ -255,17 +255,19 @@ static bool write_maps(int pid, const keeper_job *job)
 }
 
 /* Everything that the child mounts and cannot make itself. */
-static const char *send_root(const keeper_job *job, int go, int userns, bool *trash)
+static const char *send_root(const keeper_job *job, int go, park_result *out)
 {
     const char *step;
-    CAY_AUTOFD usr = root_usr(job, userns), root = -1;
+    CAY_AUTOFD usr = root_usr(job, out->userns), root = -1;
     if (usr < 0)
         return "/usr";
-    if (!root_dirs(job, -1, trash))
+    if (!root_dirs(job, -1, &out->trash))
         return "directories";
     if (job->mode == CAY_MODE_ROOT) {
-        if (job->path[0] && (root = root_make(job, -1, -1, &step)) < 0)
+        if (job->path[0] && (root = root_make(job, -1, -1, &step)) < 0) {
+            out->shared = root_shared(job);
             return step;
+        }
         int fds[2] = { usr, root };
         if (cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, 1 + (root >= 0), 0) == 1)
             return NULL;
@@ -370,7 +372,7 @@ static const char *prepare_netns(const keeper_job *job, park_result *out)
     const char *step = "id range";
     errno = ERANGE;
     if (job->mode == CAY_MODE_ROOT &&
-        job->block <= STORE_BASE) /* none was free: never the host's own ids */
+        job->block < STORE_BASE) /* none was free: never the host's own ids */
         return step;
     step = "the state directory's mark";
     if (home_mark() < 0)
@@ -420,7 +422,7 @@ const char *park(const keeper_job *job, int keeper, park_result *out)
     if (!write_maps(b->pid, job) || (out->userns = root_open_userns(b->pid)) < 0)
         goto fail;
     CAY_FAULT("zygote.park.mapped");
-    if (write(b->go[0], "g", 1) != 1 || (step = send_root(job, b->go[0], out->userns, &out->trash)))
+    if (write(b->go[0], "g", 1) != 1 || (step = send_root(job, b->go[0], out)))
         goto fail;
     out->start = cay__start_time(b->pid);
     CAY_FAULT("zygote.park.went");

@@ -45,6 +45,8 @@ bool pool_start(void)
 /* The first that is free, so that zygotes find most of them in their cache. */
 static uint32_t block_take(void)
 {
+    if (!(keeper.features & CAY_FEAT_IDMAP))
+        return STORE_BASE;
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
         uint32_t k = (keeper.block_first + i) % BLOCKS_MAX;
         if (!(keeper.block_used[k / 64] >> (k % 64) & 1)) {
@@ -101,6 +103,11 @@ static void on_box_parked(job_wait *j, const cay_job_done *d, int *fds, int nfds
     keeper_box *b = j->b;
     keeper.trash |= d->trash;
     pool_refill_soon(); /* its zygote has time again */
+    if (d->shared && b) {
+        keeper.features &= ~(uint32_t)CAY_FEAT_IDMAP;
+        box_free(b);
+        return;
+    }
     if (d->sys || nfds != (d->how ? 7 : 3) || !b) {
         pool_failed(b, d->sys, d->step);
         if (b)
@@ -298,7 +305,11 @@ static keeper_box *find_for(const pending *p)
 bool pool_take(pending *p)
 {
     keeper_box *b = find_for(p);
-    if (b && b->phase == BOX_BOUND)
+    if (b && b->block == STORE_BASE && (p->m.flags & CAY_CREATE_OWN_IDS)) {
+        reply_refused(p->c, CAY_EISOLATION, "feature_missing",
+                      "own-ids is off here: all sandboxes share one range");
+        pending_free(p);
+    } else if (b && b->phase == BOX_BOUND)
         box_hand_out(b, p);
     else if (b)
         box_bind(b, p);

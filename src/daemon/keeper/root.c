@@ -154,9 +154,12 @@ static const clones *clones_of(uint32_t block)
     CAY_EACH_OF(it, kept, KEPT)
         if (it->block == block)
             return it;
-    CAY_AUTOFD ns = store_userns(block);
+    bool mapped = block != STORE_BASE;
+    CAY_AUTOFD ns = -1;
+    if (mapped)
+        ns = store_userns(block);
     CAY_AUTOFD boxes = -1;
-    if (ns >= 0)
+    if (ns >= 0 || !mapped)
         boxes = root_clone("sandboxes", ns);
     CAY_AUTOFD layers = -1;
     if (boxes >= 0)
@@ -165,7 +168,7 @@ static const clones *clones_of(uint32_t block)
         return NULL;
     clones *c = &kept[kept_next++ % KEPT];
     if (c->block) {
-        close(c->userns);
+        cay__close_fd(&c->userns);
         close(c->boxes);
         close(c->layers);
     }
@@ -176,6 +179,8 @@ static const clones *clones_of(uint32_t block)
 bool root_map(uint32_t block, const int *mounts, int n, const char **step)
 {
     const clones *c = NULL;
+    if (block == STORE_BASE)
+        return true;
     if (n > 0)
         c = clones_of(block);
     *step = "volume: its filesystem cannot show other owners";
@@ -224,9 +229,12 @@ static int overlay_attached(const keeper_job *job, int userns, overlay_at *at, c
         base = mnt_open_tree(at->base, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
     if (at->base >= 0 && base < 0)
         base = fcntl(at->base, F_DUPFD_CLOEXEC, 3);
-    if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
-        (at->base < 0 || mnt_move(base, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) &&
-        chdir("/m/layers") == 0)
+    /* Once attached, for the first root, it cannot be had again. */
+    bool below = at->base < 0 || mnt_move(base, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0;
+    if (!below)
+        *step = "a snapshot above --root: Linux 6.15";
+    else if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
+             chdir("/m/layers") == 0)
         mnt = overlay_as(job, at, "/t", step);
     e = errno;
     if (chdir("/s") < 0)
@@ -289,6 +297,19 @@ int root_make(const keeper_job *job, int lower, int disk, const char **step)
             ? (overlay_at){ disk, c->layers, lower, s.name, s.n, ".", false, true }
             : (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name, false, false },
         step);
+}
+
+bool root_shared(const keeper_job *job)
+{
+    keeper_job plain = *job;
+    const char *step;
+    /* Nothing else than what this kernel or filesystem answers for good takes the ranges away. */
+    if (job->mode != CAY_MODE_ROOT || job->block == STORE_BASE || errno != EINVAL)
+        return false;
+    plain.block = STORE_BASE;
+    CAY_AUTOFD root = root_make(&plain, -1, -1, &step);
+    errno = EINVAL;
+    return root >= 0;
 }
 
 /* Ids of the host as they are, but its owner and the sandbox's user change places: what is the

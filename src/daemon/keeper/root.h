@@ -18,6 +18,9 @@ bool root_trash(int at, const char *name); /* out of sight, for the sweeper */
 /* The overlay of those directories over the stack job->path, whose bottom may be the directory
  * `lower`, as a detached mount; -1 with errno and *step. */
 int root_make(const keeper_job *job, int lower, int disk, const char **step);
+/* Root mode, when root_make() has failed with errno: the same can be mounted for the range of the
+ * store itself, so that all sandboxes have to share that one. */
+bool root_shared(const keeper_job *job);
 /* A directory of the host, a detached mount, as an overlay whose upper is
  * sandboxes/job->name/on/upper: its owner is the sandbox's user inside. -1 with errno and *step. */
 int root_on(const keeper_job *job, int lower, bool *trash, const char **step);
@@ -41,6 +44,7 @@ typedef struct park_result {
     int pidfd, ctl, userns;
     netns net;
     bool trash;
+    bool shared; /* not made, as the range of ids has to be the store's own */
 } park_result;
 
 /* keeper: where GROUPS comes from. NULL, or the step that failed with errno set and nothing left.

@@ -78,9 +78,9 @@ static void send_result(cay_job_done *d, const int *fds, int nfds)
     cay__fd_send(SOCK, d, sizeof *d, fds, nfds, 0);
 }
 
-static void send_failure(const char *step)
+static void send_failure(const char *step, bool shared)
 {
-    cay_job_done d = { .sys = CAY_OR(errno, EIO) };
+    cay_job_done d = { .sys = CAY_OR(errno, EIO), .shared = shared };
     CAY_COPY(d.step, step);
     send_result(&d, NULL, 0);
 }
@@ -90,7 +90,7 @@ static void run_park_job(void)
     park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1, -1 } } };
     const char *step = park(&job, SOCK, &r);
     if (step) {
-        send_failure(step);
+        send_failure(step, r.shared);
     } else {
         CAY_FAULT("zygote.park.answer");
         cay_job_done d = { .pid = r.pid,
@@ -125,7 +125,7 @@ static void run_root_job(const int *fds, int nfds)
         (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
         (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
         (!job.inside && (root = root_make(&job, lower, disk, &step)) < 0)) {
-        send_failure(step);
+        send_failure(step, false);
         return;
     }
     d.trash = trash;
@@ -155,23 +155,23 @@ static void run_clone_job(int *fds, int nfds)
 {
     struct stat a, b;
     if (nfds < 1 || fstat(fds[0], &a) < 0) {
-        send_failure("grant");
+        send_failure("grant", false);
         return;
     }
     CAY_AUTOFD dir = open(job.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || fstat(dir, &b) < 0) {
-        send_failure("grant");
+        send_failure("grant", false);
         return;
     }
     if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
         errno = ESTALE;
-        send_failure("grant changed while it was opened");
+        send_failure("grant changed while it was opened", false);
         return;
     }
     CAY_AUTOFD tree =
         mnt_open_tree(dir, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | (job.rec ? AT_RECURSIVE : 0u));
     if (tree < 0) {
-        send_failure("clone");
+        send_failure("clone", false);
         return;
     }
     uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
@@ -181,7 +181,7 @@ static void run_clone_job(int *fds, int nfds)
         rec = AT_RECURSIVE;
     /* Private: what the host mounts below it later must not appear inside. */
     if (mnt_setattr(tree, "", AT_EMPTY_PATH | rec, set, 0, -1) < 0 || mnt_private(tree, rec) < 0) {
-        send_failure("flags");
+        send_failure("flags", false);
         return;
     }
     cay_job_done d = { 0 };
@@ -268,7 +268,7 @@ static void run_rmtree_job(int *fds, int nfds)
     if (remove_job_tree())
         send_result(&d, NULL, 0);
     else
-        send_failure("remove");
+        send_failure("remove", false);
 }
 
 /* What cannot be seen into counts as beyond every limit. A file of many names counts once. */
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
         case KEEPER_JOB_RMTREE: run_rmtree_job(fds, nfds); break;
         case KEEPER_JOB_DU: run_du_job(); break;
         case KEEPER_JOB_SWEEP: run_sweep_job(); break;
-        default: errno = EINVAL; send_failure("job");
+        default: errno = EINVAL; send_failure("job", false);
         }
         CAY_EACH_OF(it, fds, nfds)
             close(*it);

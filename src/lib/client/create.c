@@ -299,10 +299,52 @@ void cay__create_undo(cay_client *client, const char *id, const cay_create *c)
     cay__checkpoint_unmark(client, id);
 }
 
+typedef struct owners {
+    const cay_row *own;
+    bool differ;
+} owners;
+
+static int on_owner(const cay_row *row, void *arg)
+{
+    owners *o = arg;
+    bool alive = row->state == CAY_RUNNING || row->state == CAY_PAUSED;
+    o->differ |= alive && strcmp(row->tenant, o->own->tenant) != 0 &&
+                 strcmp(row->tenant, CAY__WARM_TENANT) != 0;
+    return 0;
+}
+
+/* Where sandboxes share one range of ids (before Linux 5.19), tenants would share it, too. What the
+ * kernel gives is known for certain once a sandbox is there. */
+static int check_owners(cay_client *client, const cay_provider_ops *ops, const char *id,
+                        cay_err *err)
+{
+    cay_probe *probe = NULL;
+    CAY_AUTOFREE cay__row *row = NULL;
+    if (strcmp(ops->name, "native") != 0 || cay__client_row(client, id, &row, NULL) < 0)
+        return 0;
+    CAY_TRY(cay_client_probe(client, ops->name, &probe, err));
+    const cay_wall *ids = find_layer(probe, "own-ids");
+    bool shared = ids && !strcmp(ids->state, "off") && !strcmp(CAY_OR(probe->mode, ""), "root");
+    cay_probe_free(probe);
+    if (!shared)
+        return 0;
+    owners o = { .own = &row->row };
+    const cay_filter native = { .size = sizeof native, .provider = ops->name };
+    CAY_TRY(CAY__STORE(client, list, &native, on_owner, &o, err));
+    if (!o.differ)
+        return 0;
+    return cay_fail_why(err, CAY_EISOLATION, "own_ids_missing",
+                        "own-ids is off here, and a sandbox of another tenant than %.60s runs: all "
+                        "would share one range of ids; use Linux 5.19 or newer, or a state "
+                        "directory for each tenant",
+                        row->row.tenant);
+}
+
 int cay__box_fill(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
                   const char *id, const cay_create *whole, const cay__spec *plain,
                   const cay__mani *f, cay__storage *storage, bool fresh, void *box, cay_err *err)
 {
+    CAY_TRY(check_owners(client, ops, id, err));
     CAY_TRY(cay__mounts_hold(storage, ops, id, box, call, err));
     CAY_TRY(cay__mounts_inside(client, call, id, f, plain, ops, box, err));
     if (fresh && cay__workspace_wanted(plain, ops))

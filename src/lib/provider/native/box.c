@@ -118,6 +118,7 @@ int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void
         CAY__LINK_ASK(CAY_MSG_CREATE, b->wish->m, .tail = b->wish->tail, .tail_len = b->wish->len);
     int rc = cay__served_spawn(b, call, spec, proc, err);
     b->n->link.ahead = NULL;
+    rc = cay__native_explain(b->n, rc, err);
     CAY_FAULT("client.run.answered");
     CAY_TRY(
         name_user(b, spec, rc, err)); /* one that was made nevertheless ends with our connection */

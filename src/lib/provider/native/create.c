@@ -280,7 +280,9 @@ static int fill_request(cay__native *n, const char *id, const cay_box_spec *spec
     m->flags = CAY_FLAG_IF(c->life.ephemeral, CAY_CREATE_EPHEMERAL) |
                CAY_FLAG_IF(c->isolation.no_pin, CAY_CREATE_NO_PIN) |
                CAY_FLAG_IF(c->life.durable, CAY_CREATE_DURABLE) |
-               CAY_FLAG_IF(kept, CAY_CREATE_KEPT) | CAY_FLAG_IF(image, CAY_CREATE_IMAGE) |
+               CAY_FLAG_IF(kept, CAY_CREATE_KEPT) |
+               CAY_FLAG_IF(cay__requires(c, "own-ids"), CAY_CREATE_OWN_IDS) |
+               CAY_FLAG_IF(image, CAY_CREATE_IMAGE) |
                CAY_FLAG_IF(c->life.on_expiry == CAY_EXPIRE_PAUSE, CAY_CREATE_PAUSE);
     fill_limits(m, c->limits);
     if ((m->io_read != CAY_UNLIMITED || m->io_write != CAY_UNLIMITED) &&
@@ -381,6 +383,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         rc = cay__link_begin(&n->link, call, ask, &r, &sock, err);
     else
         rc = cay__link_call(&n->link, call, ask, &r, err);
+    rc = cay__native_explain(n, rc, err);
     if (!together || rc == CAY_EEXIST)
         CAY_TRY(rc);
     cay__nbox *b = new_box(n, id, c); /* it may be there, and its policy refused */

@@ -117,6 +117,10 @@ size_t cay__native_box_walls(const cay_m_hello *h, uint32_t flags, cay_wall *out
 /* CAY_EISOLATION naming each missing feature, its cause and remedy. */
 int cay__native_require(const cay_m_hello *h, int min_level, const char *const *require,
                         cay_err *err);
+bool cay__requires(const cay_create *spec, const char *feature);
+/* Passes an error on; when no sandbox could be made because of the filesystem below the state
+ * directory, that is its cause. */
+int cay__native_explain(const cay__native *n, int rc, cay_err *err);
 /* Why there is no keeper. */
 const char *cay__native_why_not(const cay_err *why, const char **remedy);
 

@@ -5,7 +5,11 @@
  */
 #include "native.h"
 #include <base/base.h>
+#include <base/kernel.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 
+#define SCOPES 6 /* Landlock's ABI that has them */
 #define DELEGATE                                                                                   \
     "loginctl enable-linger: the next keeper starts in a scope of your own systemd; or run as "    \
     "root"
@@ -78,6 +82,11 @@ size_t cay__native_walls(const cay_m_hello *h, cay_wall *out, size_t max)
                             row->remedy };
         else if (!on && nft && !(h->features & CAY_FEAT_NET_TRIED))
             w.why = "tried when the first sandbox is made";
+        else if (row->bit == CAY_FEAT_LANDLOCK && on && h->landlock_abi < SCOPES)
+            w = (cay_wall){ row->name, "soft",
+                            "files alone, where a capability names them: the kernel's Landlock "
+                            "keeps no signals and sockets inside",
+                            "use Linux 6.12 or newer" };
         else if (!on && row->bit == CAY_FEAT_QUOTA && (h->features & CAY_FEAT_IMAGE))
             w.why = "by a disk image of its own for who requires it (--require disk-quota); else "
                     "soft: measured every few seconds";
@@ -97,7 +106,14 @@ size_t cay__native_walls(const cay_m_hello *h, cay_wall *out, size_t max)
                                   "no range in /etc/subuid: one id inside, which is yours outside",
                                   SUBIDS },
         };
+        static const cay_wall shared = { "own-ids", "off",
+                                         "overlayfs takes no idmapped layers here: all sandboxes "
+                                         "share one range of ids",
+                                         "use Linux 5.19 or newer, with the state directory on "
+                                         "ext4, xfs or btrfs" };
         out[n++] = ids[h->mode <= CAY_MODE_SINGLE ? h->mode : CAY_MODE_SINGLE];
+        if (h->mode == CAY_MODE_ROOT && !(h->features & CAY_FEAT_IDMAP))
+            out[n - 1] = shared;
     }
     return n;
 }
@@ -131,6 +147,39 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
     return 0;
 }
 
+bool cay__requires(const cay_create *spec, const char *feature)
+{
+    for (const char *const *r = spec->isolation.require; r && *r; r++)
+        if (!strcmp(*r, feature))
+            return true;
+    return false;
+}
+
+/* What no overlay can write to: statfs(2). */
+static const struct {
+    long type;
+    const char *name;
+} no_upper[] = {
+    { 0x794c7630, "overlayfs" }, { 0x6969, "NFS" },      { 0x65735546, "FUSE" },
+    { 0x01021997, "9p" },        { 0x4d44, "vfat" },     { 0xff534d42, "SMB" },
+    { 0xfe534d42, "SMB" },       { 0xf15f, "ecryptfs" },
+};
+
+int cay__native_explain(const cay__native *n, int rc, cay_err *err)
+{
+    struct statfs st;
+    if (rc == 0 || !err || !cay_err_is(err, CAY_REASON_PARK_FAILED) || fstatfs(n->home_fd, &st) < 0)
+        return rc;
+    CAY_EACH(it, no_upper)
+        if ((uint32_t)st.f_type == (uint32_t)it->type)
+            return cay_fail_why(err, CAY_EISOLATION, "park_failed",
+                                "the state directory %.80s is on %s, and no overlay can be above "
+                                "that: use one on ext4, xfs, btrfs or tmpfs (--home DIR; in a "
+                                "container, a volume)",
+                                n->home, it->name);
+    return rc;
+}
+
 static bool has_first_char(const char *path, char first)
 {
     char buf[16];
@@ -155,6 +204,11 @@ static bool in_container(void)
 const char *cay__native_cause(const char **remedy)
 {
     *remedy = "";
+    if (cay__kernel_lacks(CAY_KERNEL_MOUNT_SETATTR) ||
+        (syscall(SYS_mount_setattr, -1, "", 0, NULL, 0) < 0 && errno == ENOSYS)) {
+        *remedy = "boot Linux 5.15 or newer, or use --isolation own-kernel or a container engine";
+        return "the kernel, or the container around us, has no mount_setattr(2) (Linux 5.12)";
+    }
     if (has_first_char("/proc/sys/user/max_user_namespaces", '0')) {
         *remedy = "sysctl user.max_user_namespaces=65536";
         return "user.max_user_namespaces is 0";

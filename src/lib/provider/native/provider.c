@@ -9,14 +9,6 @@
 #include <limits.h>
 #include <pwd.h>
 
-static bool is_required(const cay_create *spec, const char *feature)
-{
-    for (const char *const *r = spec->isolation.require; r && *r; r++)
-        if (!strcmp(*r, feature))
-            return true;
-    return false;
-}
-
 /* A sandbox that had one goes on with it; a new one gets one when it requires a limit that holds,
  * and nothing else holds it. */
 static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt,
@@ -24,7 +16,7 @@ static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool
 {
     if (kept && cay__disk_kept(n->home_fd, id))
         return cay__disk_again(n->home_fd, id, mnt, spare, err);
-    if (!(n->hello.features & CAY_FEAT_IMAGE) || !is_required(spec, "disk-quota"))
+    if (!(n->hello.features & CAY_FEAT_IMAGE) || !cay__requires(spec, "disk-quota"))
         return 0;
     if (kept)
         return cay_fail_why(err, CAY_EISOLATION, "feature_missing",

@@ -360,7 +360,8 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     cay_m_hello m = { .version = CAY_MSG_VERSION };
     cay__reply r = { 0 };
     pthread_mutex_lock(&n->lock);
-    bool met = n->met;
+    /* What the keeper learns with its first sandbox is asked for once more. */
+    bool met = n->met && (n->hello.features & CAY_FEAT_NET_TRIED);
     pthread_mutex_unlock(&n->lock);
     if (met)
         return 0;
