@@ -50,7 +50,38 @@ static bool layer_on(const cay_probe *p, const char *name)
     return false;
 }
 
-static void print_json(const cay_probe *p, const char *home, const doctor_rows *d, bool ok)
+/* The rows of base/kernel.def that this kernel lacks. */
+static void print_kernel_json(out_json *j, const doctor_trial *t)
+{
+    const cay__kernel_row *rows = cay__kernel_rows();
+    js_key(j, "kernel_lacks");
+    js_open(j, '[');
+    for (int i = 0; i < CAY_KERNEL_COUNT; i++)
+        if (t->kernel[i] == CAY_KERNEL_NO) {
+            js_open(j, '{');
+            js_put(j, "name:%s, since:%s, without:%s", rows[i].name, rows[i].since,
+                   rows[i].without);
+            js_close(j, '}');
+        }
+    js_close(j, ']');
+}
+
+static void print_kernel(const doctor_trial *t)
+{
+    const cay__kernel_row *rows = cay__kernel_rows();
+    bool any = false;
+    for (int i = 0; i < CAY_KERNEL_COUNT; i++) {
+        if (t->kernel[i] != CAY_KERNEL_NO)
+            continue;
+        if (!any)
+            out_str("\nthis kernel lacks\n");
+        any = true;
+        out_fmt("  %-18s Linux %-5s %s\n", rows[i].name, rows[i].since, rows[i].without);
+    }
+}
+
+static void print_json(const cay_probe *p, const char *home, const doctor_rows *d,
+                       const doctor_trial *t, bool ok)
 {
     struct utsname u;
     out_json j = js_begin(true, '{');
@@ -66,6 +97,8 @@ static void print_json(const cay_probe *p, const char *home, const doctor_rows *
                               .nlayers = p->nwalls };
     show_members(&j, &cay__doctor_shape, &told);
     js_put(&j, "ok?%d", ok);
+    if (t)
+        print_kernel_json(&j, t);
     if (d->n) {
         js_key(&j, "server");
         show_walls_json(&j, d->row, d->n);
@@ -90,6 +123,13 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
         out_str("\nas a server\n");
         show_walls(d->row, d->n);
     }
+}
+
+/* Sandboxes of this host, not of a server or an engine. */
+static bool is_native(cay_client *client)
+{
+    const char *name = cli_provider();
+    return !cay_client_host(client) && (!name || !strcmp(name, "native"));
 }
 
 /* 0 when everything asked for is there. */
@@ -121,13 +161,26 @@ static int run_doctor(cli_call *c, cay_err *err)
     CAY_TRY(cli_client(&c->client, err));
     CAY_TRY(cay_client_probe(c->client, cli_provider(), &p, err));
     doctor_rows *d = cay__alloc(sizeof *d);
+    CAY_AUTOFREE doctor_trial *t = NULL;
+    cay_probe seen = *p;
+    if (is_native(c->client)) {
+        t = cay__alloc(sizeof *t);
+        doctor_try(c->client, p, t);
+        seen.level = t->level;
+        seen.walls = t->wall;
+        seen.nwalls = t->n;
+    }
     if (a->server)
         doctor_server(c->client, d);
-    int rc = check_needs(a, need, p, d, err);
+    int rc = check_needs(a, need, &seen, d, err);
     if (cli.json)
-        print_json(p, cay_client_home(c->client), d, rc == 0);
+        print_json(&seen, cay_client_home(c->client), d, t, rc == 0);
     else if (!cli.quiet)
-        print_text(p, cay_client_home(c->client), cay_client_host(c->client), d);
+        print_text(&seen, cay_client_home(c->client), cay_client_host(c->client), d);
+    if (t && !cli.json && !cli.quiet)
+        print_kernel(t);
+    if (t)
+        cay__arena_clear(&t->mem);
     free(d);
     cli_net_operator();
     cay_probe_free(p);

@@ -5,6 +5,8 @@
 #pragma once
 #include "cli.h"
 #include "opt.h"
+#include <base/buf.h>
+#include <base/kernel.h>
 #include <cay/client.h>
 #include <cay/sandbox.h>
 
@@ -64,6 +66,20 @@ typedef struct doctor_rows {
     size_t n;
 } doctor_rows;
 void doctor_server(cay_client *client, doctor_rows *out);
+
+/* doctor_try.c: what a sandbox made a moment ago had. */
+
+enum { DOCTOR_WALLS = 32 };
+typedef struct doctor_trial {
+    cay__arena mem;
+    cay_level level;
+    cay_wall wall[DOCTOR_WALLS];
+    char why[DOCTOR_WALLS][256];
+    size_t n;
+    char no_io[256], no_disk[256];        /* why there was no such limit, or "" */
+    signed char kernel[CAY_KERNEL_COUNT]; /* cay__kernel_answer of each row of base/kernel.def */
+} doctor_trial;
+void doctor_try(cay_client *client, const cay_probe *p, doctor_trial *out);
 
 /*
  * debian.c: a root filesystem of Debian packages, for cay template import --debian.
