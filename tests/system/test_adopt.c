@@ -469,7 +469,8 @@ static bool process_left(void *pid)
     return has_ended(*(int *)pid);
 }
 
-/* As systemd does: all are asked at once, in any order; one command does not mind. */
+/* As systemd-shutdown does: all stand still while they are asked, so that no order counts. One
+ * command does not mind. */
 static void what_the_host_ends_is_recorded_and_stays(void **state)
 {
     static const char *const lines[] = { "trap '' TERM; while :; do sleep 1; done", "sleep 1000" };
@@ -485,13 +486,16 @@ static void what_the_host_ends_is_recorded_and_stays(void **state)
     }
     k = keeper();
     zygote = find_process(is_helper, &(helper_of){ k, "zygote" });
-    kill(init[0], SIGTERM);
+    kill(k, SIGSTOP);
     kill(zygote, SIGTERM);
     kill(k, SIGTERM);
-    kill(init[1], SIGTERM);
+    for (int i = 0; i < 2; i++)
+        kill(init[i], SIGTERM);
+    for (int i = 0; i < 2; i++)
+        assert_true(support_until(process_left, &init[i], 20000));
+    kill(k, SIGCONT);
     assert_true(support_until(process_left, &k, 20000));
     for (int i = 0; i < 2; i++) {
-        assert_true(support_until(process_left, &init[i], 20000));
         assert_int_equal(state_of(sb[i], reason, NULL), CAY_STOPPED);
         assert_string_equal(reason, "host-stopped");
         OK(cay_sandbox_resume(sb[i], CALL(20000), E));
