@@ -86,7 +86,8 @@ static void helper_lost(helper *h)
         keeper.broken = cay__boot_ms() - h->since_ms < LIFE_MS ||
                         !helper_start(h, h->role, h->dir, h->ns) ||
                         !cay__loop_add(&keeper.loop, &h->w);
-    keeper.loop.stop |= keeper.broken;
+    if (keeper.broken) /* it may be all of us that systemd asks to end, the new one, too */
+        leave_soon();
     keeper.trash = keeper.strays = true;
     CAY_EACH_LINK_SAFE(j, keeper.jobs) {
         if (j->h != h)

@@ -415,7 +415,9 @@ void deadline_touch(keeper_box *b);
 void deadline_set(keeper_box *b, uint64_t ttl_ms, uint64_t idle_ms);
 void deadline_arm(keeper_box *b);
 /* client.c */
-bool home_vanished(void); /* main.c: and then we are on our way out */
+/* main.c */
+void leave_soon(void);    /* when those sandboxes have ended that the host asked to */
+bool home_vanished(void); /* and then we are on our way out */
 void client_accept(cay__watch *w, uint32_t ev);
 void hello_write(void);
 void client_close(client *c);

@@ -190,11 +190,18 @@ static void on_stop_timer(cay__timer *t)
 /* Sandboxes live on, for the next keeper. But when the host goes down, or systemd stops the scope
  * that we share with them, their inits are asked, too: we stay until they have ended, so that it is
  * recorded, and that no other keeper begins to adopt them. */
+void leave_soon(void)
+{
+    if (keeper.stop.fn)
+        return;
+    keeper.stop.fn = on_stop_timer;
+    arm_timer(&keeper.stop, NOTICE_MS * (keeper.nlive > 0));
+}
+
 static void on_asked(cay__watch *w, uint32_t ev)
 {
     cay__loop_del(&keeper.loop, w);
-    keeper.stop.fn = on_stop_timer;
-    arm_timer(&keeper.stop, NOTICE_MS * (keeper.nlive > 0));
+    leave_soon();
 }
 
 #ifdef CAY_FAULTS
