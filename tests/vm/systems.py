@@ -15,7 +15,7 @@ PACKAGES = '''
 
 @dataclass(frozen=True)
 class Image:
-    """What mmdebstrap makes a disk of."""
+    """The packages that mmdebstrap makes a disk of."""
     suite: str
     sources: tuple
     kernel: str = 'linux-image-amd64'

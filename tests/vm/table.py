@@ -8,7 +8,7 @@ USERS = ('root', 'session', 'plain', 'cron')
 
 
 class Seen:
-    """What one run of a system reported."""
+    """The report of one run of a system."""
 
     def __init__(self, system, date):
         self.system, self.date = system, date

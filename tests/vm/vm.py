@@ -3,7 +3,7 @@
 
 A disk is made once and kept in ${CAY_VM_CACHE:-${XDG_CACHE_HOME:-~/.cache}/cay-vm}, below a name with the digest of its recipe. Guests write
 into a snapshot of it that goes with them, so that several may run from one disk. cay, the cases and the script come on a second disk, so that
-a new build needs no new image. What the guest reports comes through a virtio port; its console goes to a file.
+a new build needs no new image. The guest's report comes through a virtio port; its console goes to a file.
 """
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ from systems import IMAGES, SYSTEMS
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 QEMU = {'amd64': 'qemu-system-x86_64'}
-END_OF_GUEST = '\x1eexit '  # what guest/start prints last
+END_OF_GUEST = '\x1eexit '  # what guest/start prints at the end
 
 
 signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))  # so that what ends a run ends its guest, too
@@ -235,7 +235,7 @@ class Guest:
         return subprocess.run(self.command, env=self.env).returncode
 
     def lines(self):
-        """What the guest reports, line by line, until it is gone. A guest that is silent for `patience` seconds is ended."""
+        """The guest's report, line by line, until it is gone. A guest that is silent for `patience` seconds is ended."""
         proc = subprocess.Popen(self.command, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr)
         rest, silent_since = b'', time.monotonic()
         try:

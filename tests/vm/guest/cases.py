@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is promised, case by case. Each works alone; `box.user` is one of root, session, plain and cron (guest/prepare)."""
+"""The promises of cay, one case each. Every case works alone; `box.user` is one of root, session, plain and cron (guest/prepare)."""
 import base64
 import http.client
 import json

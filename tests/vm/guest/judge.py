@@ -83,7 +83,7 @@ class Box:
         return self.cay('exec', id, '--', 'sh', '-c', script, **how).out
 
     def start(self, *words):
-        """A process beside; ended with the case."""
+        """A process that runs along with the case, and ends with it."""
         p = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=self.env, cwd=self.dir)
         self.others.append(p)
         return p
@@ -105,7 +105,7 @@ class Box:
             if found:
                 return found
             if time.monotonic() > end:
-                raise Failed('%s: waited in vain' % what)
+                raise Failed('%s: it did not happen in time' % what)
             time.sleep(0.2)
 
     def doctor(self):
@@ -118,7 +118,7 @@ class Box:
         raise Failed('doctor knows no layer %s' % name)
 
     def limit(self, name):
-        """What doctor says of a limit: on it goes, or a refusal where systemd delegates nothing to this user."""
+        """Returns where doctor says that the limit is on; a refusal where systemd delegates nothing to this user."""
         row = self.layer(name)
         if row['state'] == 'on':
             return
@@ -176,14 +176,16 @@ def report(**row):
 
 
 def refusal(log):
-    """The last command's refusal, when it has a cause and a remedy: cay's own two lines."""
-    if not log:
+    """The last command's refusal, when cay named a cause and a remedy: in its one line behind a semicolon, or in the lines below. A pointer to
+    doctor is no remedy."""
+    lines = [l.strip() for l in log[-1].err.splitlines() if l.strip()] if log else []
+    cause = next((l[5:] for l in lines if l.startswith('cay: ')), '')
+    remedy = ' '.join(l for l in lines if not l.startswith('cay: ') and 'cay doctor' not in l)
+    if not remedy and '; ' in cause:
+        cause, remedy = cause.split('; ', 1)
+    if not cause or not remedy or remedy.startswith('`cay doctor`'):
         return None
-    lines = [l.strip() for l in log[-1].err.splitlines() if l.strip()]
-    cause = next((l for l in lines if l.startswith('cay: ')), None)
-    if not cause or len(lines) < 2:
-        return None
-    return No(cause[5:], ' '.join(lines[lines.index(cause) + 1:]))
+    return No(cause, remedy)
 
 
 def run_cases(user, names=(), short=False, may_refuse=lambda user, system: False):
