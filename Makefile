@@ -40,8 +40,8 @@ fuzz: deps ## fuzz every parser; SECONDS=N per target, 5 unless told
 soak: deps build ## the long kill and leak tests
 	@tools/need tests/soak "the soak test" && tests/soak $(BUILD)
 
-vm: deps build ## boot stock systems in QEMU and try everything there; SYSTEMS='bookworm trixie' for some, VM=OPTIONS of tests/vm/run
-	@tests/vm/run $(VM) $(SYSTEMS)
+vm: deps build deb ## boot stock systems in QEMU and try everything there; SYSTEMS='bookworm trixie' for some, VM=OPTIONS of tests/vm/run
+	@tests/vm/run --debs $(BUILD)/deb $(VM) $(SYSTEMS)
 
 templates-test: deps build ## build and use the templates that we ship: network and minutes; NAMES='base codex' for some
 	@tests/system/test_templates.sh $(BUILD)/cay templates $(or $(NAMES),base python-data-science code-server claude codex browser cloud)
