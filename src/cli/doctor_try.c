@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sandbox that cay doctor makes: with a limit of each kind that the keeper believes in. What
- * was seen in it is what doctor says; nothing is called on that was not tried there.
+ * The sandboxes that cay doctor makes: one with limits, and one more for each limit that a host may
+ * refuse. What was seen in them is what doctor says; nothing is called on that was not tried there.
  */
 #include "cli.h"
 #include "main.h"
@@ -149,7 +149,6 @@ static int judge_box(doctor_trial *t, cay_sandbox *sb, const cay_call *call, cay
     return judge_freeze(t, sb, call, err);
 }
 
-/* A limit that is refused is left out of the next try, with the reason. */
 static int make_box(cay_client *client, const cay_call *call, bool io, bool disk, cay_sandbox **sb,
                     cay_err *err)
 {
@@ -165,20 +164,21 @@ static int make_box(cay_client *client, const cay_call *call, bool io, bool disk
     return cay_client_create(client, call, &c, sb, err);
 }
 
-static int make_some_box(doctor_trial *t, cay_client *client, const cay_call *call,
-                         cay_sandbox **sb, cay_err *err)
+/* One more sandbox, for a limit that a host may refuse: then that alone is what it lacks. */
+static void try_limit(doctor_trial *t, cay_client *client, const cay_call *call, const char *name,
+                      const char *without)
 {
-    bool io = is_on(t, "io-limit"), disk = is_on(t, "disk-quota");
-    int rc = make_box(client, call, io, disk, sb, err);
-    if (rc < 0 && disk) {
-        CAY_COPY(t->no_disk, err->msg);
-        rc = make_box(client, call, io, false, sb, err);
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb = NULL;
+    if (!is_on(t, name))
+        return;
+    if (make_box(client, call, !strcmp(name, "io-limit"), !strcmp(name, "disk-quota"), &sb, &err) <
+        0) {
+        set_wall(t, name, without, "", "%s", err.msg);
+        return;
     }
-    if (rc < 0 && io) {
-        CAY_COPY(t->no_io, err->msg);
-        rc = make_box(client, call, false, false, sb, err);
-    }
-    return rc;
+    cay_sandbox_remove(sb, call, NULL);
+    cay_sandbox_unref(sb);
 }
 
 void doctor_try(cay_client *client, const cay_probe *p, doctor_trial *t)
@@ -189,18 +189,21 @@ void doctor_try(cay_client *client, const cay_probe *p, doctor_trial *t)
     t->level = p->level;
     copy_walls(t, p->walls, p->nwalls);
     cay__kernel_try(t->kernel);
-    int rc = make_some_box(t, client, &call, &sb, &err);
+    int rc = make_box(client, &call, false, false, &sb, &err);
     if (rc == 0) {
         rc = judge_box(t, sb, &call, &err);
         cay_sandbox_remove(sb, &call, NULL);
         cay_sandbox_unref(sb);
     }
-    if (t->no_io[0])
-        set_wall(t, "io-limit", "off", "", "%s", t->no_io);
-    if (t->no_disk[0])
-        set_wall(t, "disk-quota", "soft", "", "%s", t->no_disk);
-    if (rc == 0)
+    if (rc == 0) {
+        /* That one did not require a disk of its own. */
+        CAY_EACH_OF(wall, p->walls, p->nwalls)
+            if (!strcmp(wall->name, "disk-quota"))
+                set_wall(t, "disk-quota", wall->state, wall->remedy, "%s", CAY_OR(wall->why, ""));
+        try_limit(t, client, &call, "io-limit", "off");
+        try_limit(t, client, &call, "disk-quota", "soft");
         return;
+    }
     /* Nothing was seen to hold. */
     t->level = CAY_LEVEL_NONE;
     CAY_EACH_OF(wall, t->wall, t->n)

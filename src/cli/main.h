@@ -76,7 +76,6 @@ typedef struct doctor_trial {
     cay_wall wall[DOCTOR_WALLS];
     char why[DOCTOR_WALLS][256];
     size_t n;
-    char no_io[256], no_disk[256];        /* why there was no such limit, or "" */
     signed char kernel[CAY_KERNEL_COUNT]; /* cay__kernel_answer of each row of base/kernel.def */
 } doctor_trial;
 void doctor_try(cay_client *client, const cay_probe *p, doctor_trial *out);
