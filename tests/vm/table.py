@@ -74,6 +74,8 @@ def section(seen):
 
 
 def one_line(s):
+    """Without the names of one run: ids of sandboxes, directories of cases."""
+    s = re.sub(r'\b(create|snapshot|import|fork) (c[a-z2-7]{19}|\S*/case-\S+): ', '', s)
     return re.sub(r'\s+', ' ', s).strip().rstrip('.').replace('|', '\\|')[:300]
 
 

@@ -315,9 +315,9 @@ def tiny_root(box):
 
 
 def needs_range(box, r):
-    if r.code and box.user == 'plain' and 'sub' in r.err:
-        lines = [l.strip() for l in r.err.splitlines() if l.strip()]
-        raise No(lines[0].replace('cay: ', ''), ' '.join(lines[1:]) or 'usermod --add-subuids, --add-subgids')
+    """An image has files of several users: somebody with one id is refused, with the remedy behind the last colon."""
+    if r.code and box.user == 'plain' and 'subuid' in r.err:
+        raise No(*r.err.splitlines()[0].replace('cay: ', '').rsplit(': ', 1))
     if r.code:
         raise Failed('status %s' % r.code)
 
@@ -522,7 +522,7 @@ def scope_stopped(box):
     box.cay('exec', '-d', id, '--', 'sh', '-c', 'trap "" TERM; while :; do sleep 1; done')
     scope = scope_of(box)
     box.sh('systemctl', '--user', 'stop', scope)
-    # What systemd has to kill it names a failure of the scope.
+    # A process that systemd has to kill names a failure of the scope.
     r = box.sh('journalctl', '--user', '--no-pager', '-o', 'cat', '-u', scope, code=None)
     if 'SIGKILL' in r.out:
         raise Failed('systemd had to kill: %s' % r.out[-600:])
