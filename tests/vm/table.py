@@ -50,7 +50,9 @@ def section(seen):
     users = [u for u in USERS if any(r['user'] == u for r in seen.rows)]
     notes = []
 
-    def mark(cell):
+    def mark(capability, cell):
+        if cell is None and any(seen.cell(u, capability) for u in users if u != 'root'):
+            return 'not tried'
         if cell is None:
             return 'for root alone'
         verdict, why, remedy = cell
@@ -67,7 +69,7 @@ def section(seen):
              'Tried on %s with Linux %s (%s).' % (seen.date, seen.kernel, seen.facts), '',
              '| | %s |' % ' | '.join(users), '|---|%s' % ('---|' * len(users))]
     for capability in seen.capabilities():
-        lines.append('| %s | %s |' % (capability, ' | '.join(mark(seen.cell(u, capability)) for u in users)))
+        lines.append('| %s | %s |' % (capability, ' | '.join(mark(capability, seen.cell(u, capability)) for u in users)))
     lines.append('')
     lines += ['%d. %s' % (i + 1, n) for i, n in enumerate(notes)]
     return '\n'.join(lines).rstrip() + '\n'
