@@ -54,7 +54,7 @@ run "$cay" doctor --server; is 1 && grep -E 'off +keys +nobody can get in' "$t/o
 run "$cay" doctor --server --json; json <"$t/out"; ok 'doctor --server --json is JSON'
 run "$cay" doctor --need vm; is 1; ok 'doctor --need fails when it is missing'
 run "$cay" doctor --need nonsense; is 2 && errs nonsense; ok 'doctor --need names a wrong level'
-for _ in 1 2 3; do s=$(date +%s%N); run "$cay" doctor; e=$(date +%s%N); [ $(((e - s) / 1000000)) -ge 1000 ] || break; done # who is only busy is not so each time
+for _ in 1 2 3 4 5 6; do s=$(date +%s%N); run "$cay" doctor; e=$(date +%s%N); [ $(((e - s) / 1000000)) -ge 1000 ] || break; done # who is only busy is not so each time
 [ $(((e - s) / 1000000)) -lt 1000 ]; ok 'doctor ends in under a second'
 
 # ---- run
@@ -382,6 +382,12 @@ if [ "$provider" = native ]; then
 ctypes.CDLL(None).mount(sys.argv[1].encode(), b"/etc/alternatives", None, 4096, None) == 0 or sys.exit("mount")
 os.execv(sys.argv[2], sys.argv[2:])' "$t/alternatives" "$cay" run -q -- sh -c 'ls -A /etc/alternatives; touch here "$HOME/there"; pwd'
     is 0 && [ "$(cat "$t/out")" = /workspace ]; ok 'a host that changes under a keeper: the next sandbox has the new /etc and its places'
+    if [ "$(id -u)" = 0 ]; then # with a keeper of its own, which is started there
+        mkdir -m 700 "$t/masked"
+        # shellcheck disable=SC2016
+        run unshare -m sh -c 'mount --bind /dev/null /proc/kmsg && exec "$0" --home "$1" run -q -- id -un' "$cay" "$t/masked"
+        is 0 && says user; ok 'a sandbox can be made where a service manager hides files of /proc'
+    fi
 fi
 
 # ---- what only a wall gives

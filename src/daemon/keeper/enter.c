@@ -132,6 +132,19 @@ static int attach_tree(int tree, const char *name)
     return mnt_move(tree, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
+/* One that hides nothing, where the kernel lets us: what a service manager or an engine covers in
+ * the host's (ProtectKernelLogs=) is locked in the namespaces of sandboxes, and the kernel mounts
+ * no other /proc beside one of which a part is covered. */
+static int attach_proc(void)
+{
+    if (mkdir("proc", 0755) < 0)
+        return -1;
+    if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0)
+        return 0;
+    CAY_AUTOFD host = clone_to("/proc", AT_RECURSIVE);
+    return attach_tree(host, "proc");
+}
+
 int enter_tree(const char *home, const char *run)
 {
     static const char *const dirs[] = { "t", "d", "m", "m/sandboxes", "m/layers", "l", "tmp" };
@@ -141,7 +154,7 @@ int enter_tree(const char *home, const char *run)
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return -1;
     CAY_AUTOFD h = clone_to(home, 0), r = clone_to(run, 0), usr = clone_to("/usr", AT_RECURSIVE),
-               procfs = clone_to("/proc", AT_RECURSIVE), dev = clone_to("/dev", AT_RECURSIVE);
+               dev = clone_to("/dev", AT_RECURSIVE);
     if (mount("tmpfs", run, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=256k") < 0 ||
         chdir(run) < 0)
         return -1;
@@ -152,7 +165,7 @@ int enter_tree(const char *home, const char *run)
         if (symlink(links[i][0], links[i][1]) < 0)
             return -1;
     if (attach_tree(h, "s") < 0 || attach_tree(r, "r") < 0 || attach_tree(usr, "usr") < 0 ||
-        attach_tree(procfs, "proc") < 0 || attach_tree(dev, "dev") < 0)
+        attach_proc() < 0 || attach_tree(dev, "dev") < 0)
         return -1;
     if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return -1;
