@@ -4,6 +4,7 @@
 #include "box.h"
 #include <base/base.h>
 #include <base/fault.h>
+#include <base/sanitize.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/nsfs.h>
@@ -174,6 +175,7 @@ static int run_keeper(launch *l, char *line, size_t cap, bool *ran, cay_err *err
     l->ready = fds[1];
     CAY_FAULT("client.keeper.launch");
     int pid = clone(launch_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, l);
+    CAY__STACK_USED(stack, sizeof stack);
     close(fds[1]);
     if (pid < 0) {
         close(fds[0]);
