@@ -265,6 +265,23 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
         CAY_LIBEXEC);
 }
 
+const char *cay__trust_roots(const char *given)
+{
+    if (given && *given)
+        return given;
+#ifdef CAY_PORTABLE
+    static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
+                                          "/etc/pki/tls/certs/ca-bundle.crt",
+                                          "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
+    if (getenv("SSL_CERT_FILE") || getenv("SSL_CERT_DIR"))
+        return NULL;
+    CAY_EACH(place, places)
+        if (access(*place, R_OK) == 0)
+            return *place;
+#endif
+    return NULL;
+}
+
 bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap)
 {
     size_t n = 0;

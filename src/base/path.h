@@ -39,6 +39,11 @@ int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err);
  * something about it counts. */
 int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap, cay_err *err);
 
+/* The file of certificate authorities to use instead of those that the TLS library finds: `given`
+ * unless that is NULL or "". A portable program looks where distributions have it, as its library
+ * knows only /etc/ssl. NULL: the library's own. */
+const char *cay__trust_roots(const char *given);
+
 /* The name of a network filesystem by its statfs(2) magic, else NULL. */
 const char *cay__fs_remote(uint64_t magic);
 

@@ -33,6 +33,8 @@ bool cay__str_to_size(const char *s, uint64_t *out);
 /* "90", "90s", "5m", "2h", "1d", "250ms": milliseconds; a bare number is seconds. */
 bool cay__str_to_ms(const char *s, uint64_t *out);
 bool cay__str_starts(const char *s, const char *prefix);
+/* "TERM" of SIGTERM; NULL of a number that has no name. In units.c: not linked by the keeper. */
+const char *cay__signal_name(int sig);
 
 #define CAY__ID_LEN 20
 /* kind + 19 random characters of [a-z2-7]; dst holds 21 bytes. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and times as people write them; not linked by the keeper. */
 #include "base.h"
+#include "str.h"
+#include <signal.h>
 
 /* digits[.digits] in thousandths, and what follows it */
 static bool parse_milli(const char *s, uint64_t *out, const char **rest)
@@ -76,4 +78,22 @@ bool cay__str_to_ms(const char *s, uint64_t *out)
             return n < INT64_MAX;
         }
     return false;
+}
+
+/* As sigabbrev_np(3), which musl lacks. */
+const char *cay__signal_name(int sig)
+{
+    static const char *const names[] = {
+        [SIGHUP] = "HUP",   [SIGINT] = "INT",       [SIGQUIT] = "QUIT", [SIGILL] = "ILL",
+        [SIGTRAP] = "TRAP", [SIGABRT] = "ABRT",     [SIGBUS] = "BUS",   [SIGFPE] = "FPE",
+        [SIGKILL] = "KILL", [SIGUSR1] = "USR1",     [SIGSEGV] = "SEGV", [SIGUSR2] = "USR2",
+        [SIGPIPE] = "PIPE", [SIGALRM] = "ALRM",     [SIGTERM] = "TERM", [SIGSTKFLT] = "STKFLT",
+        [SIGCHLD] = "CHLD", [SIGCONT] = "CONT",     [SIGSTOP] = "STOP", [SIGTSTP] = "TSTP",
+        [SIGTTIN] = "TTIN", [SIGTTOU] = "TTOU",     [SIGURG] = "URG",   [SIGXCPU] = "XCPU",
+        [SIGXFSZ] = "XFSZ", [SIGVTALRM] = "VTALRM", [SIGPROF] = "PROF", [SIGWINCH] = "WINCH",
+        [SIGIO] = "POLL",   [SIGPWR] = "PWR",       [SIGSYS] = "SYS",
+    };
+    if (sig <= 0 || (size_t)sig >= CAY_LEN(names))
+        return NULL;
+    return names[sig];
 }

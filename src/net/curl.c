@@ -3,6 +3,7 @@
 #include "http.h"
 #include <base/base.h>
 #include <base/mutant.h>
+#include <base/path.h>
 #include <ctype.h>
 #include <curl/curl.h>
 #include <limits.h>
@@ -202,6 +203,7 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
 {
     const cay__http_req *q = t->req;
+    const char *roots = cay__trust_roots(NULL);
     curl_easy_reset(e); /* connections stay */
     curl_easy_setopt(e, CURLOPT_URL, q->url);
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -211,6 +213,8 @@ static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, said);
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "cay/" CAY_VERSION);
+    if (roots)
+        curl_easy_setopt(e, CURLOPT_CAINFO, roots);
     if (!q->raw)
         curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "");
     if (q->may) {

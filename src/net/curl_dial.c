@@ -3,6 +3,7 @@
  * from a socket pair. */
 #include "http.h"
 #include <base/base.h>
+#include <base/path.h>
 #include <curl/curl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -160,8 +161,8 @@ static int connect_to(tunnel *t, const char *url, const char *certs, const cay_c
     curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, said);
     curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)(left >= 0 ? CAY_MIN(left, CONNECT_MS) : CONNECT_MS));
-    const char *roots = getenv("CURL_CA_BUNDLE");
-    if (roots && *roots)
+    const char *roots = cay__trust_roots(getenv("CURL_CA_BUNDLE"));
+    if (roots)
         curl_easy_setopt(t->easy, CURLOPT_CAINFO, roots);
     if (*certs)
         CAY_TRY(use_certs(t, certs, err));

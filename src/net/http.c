@@ -10,6 +10,15 @@ struct cay__http {
     void *self;
 };
 
+#ifdef CAY_PORTABLE
+extern const cay__net_ops cay__net_module;
+
+static int find_module(const cay__net_ops **out, cay_err *err)
+{
+    *out = &cay__net_module;
+    return 0;
+}
+#else
 /* dlopen(3) counts: the module stays once it was opened, as curl's own set-up cannot be taken back
  * safely. */
 static int find_module(const cay__net_ops **out, cay_err *err)
@@ -29,6 +38,7 @@ static int find_module(const cay__net_ops **out, cay_err *err)
     *out = ops;
     return 0;
 }
+#endif
 
 int cay__http_open(cay__http **out, cay_err *err)
 {

@@ -399,7 +399,9 @@ int main(int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     sigset_t set;
     int sig = 0;
+#ifdef M_ARENA_MAX           /* musl has one */
     mallopt(M_ARENA_MAX, 2); /* one for the lanes and one for the workers are enough, and small */
+#endif
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);

@@ -162,8 +162,7 @@ static int get_word(reader *r, const spot *at, const cay__field *f, const json_t
     return fail_value(r, at, "one of %s", list.data);
 }
 
-/* "TERM", "SIGTERM", "15" or 15; -1 when it is none. sigabbrev_np(3) is glibc's table of their
- * names. */
+/* "TERM", "SIGTERM", "15" or 15; -1 when it is none. */
 static int parse_signal(const json_t *j)
 {
     const char *s = json_string_value(j);
@@ -178,7 +177,7 @@ static int parse_signal(const json_t *j)
     if (s && !strncasecmp(s, "SIG", 3))
         s += 3;
     for (int i = 1; s && i < NSIG; i++)
-        if (sigabbrev_np(i) && !strcasecmp(sigabbrev_np(i), s))
+        if (cay__signal_name(i) && !strcasecmp(cay__signal_name(i), s))
             return i;
     return -1;
 }

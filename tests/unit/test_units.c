@@ -4,6 +4,8 @@
 #include <base/str.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <signal.h>
+#include <string.h>
 #include <cmocka.h>
 
 typedef struct service_row {
@@ -152,9 +154,21 @@ static void times_that_make_no_sense_are_refused(void **s)
     }
 }
 
+static void signals_have_the_names_of_glibc(void **s)
+{
+    (void)s;
+    for (int i = -1; i <= NSIG; i++) {
+        const char *ours = cay__signal_name(i), *theirs = sigabbrev_np(i);
+        assert_int_equal(!ours, !theirs);
+        if (ours)
+            assert_string_equal(ours, theirs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signals_have_the_names_of_glibc),
         cmocka_unit_test(sizes_and_times_have_units),
         cmocka_unit_test(sizes_are_powers_of_1024_however_they_are_spelled),
         cmocka_unit_test(sizes_that_make_no_sense_are_refused),

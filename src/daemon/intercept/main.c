@@ -6,6 +6,7 @@
  */
 #include "intercept.h"
 #include <base/mutant.h>
+#include <base/path.h>
 #include <base/sanitize.h>
 #include <daemon/egress/allow.h>
 #include <proto/landlock.h>
@@ -46,6 +47,9 @@ static SSL_CTX *client_side(void)
     SSL_CTX_set_verify(c, CAY__MUTANT("secret-upstream") ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_alpn_protos(c, only, sizeof only - 1);
     SSL_CTX_set_default_verify_paths(c);
+    const char *roots = cay__trust_roots(NULL);
+    if (roots)
+        SSL_CTX_load_verify_locations(c, roots, NULL);
     return c;
 }
 

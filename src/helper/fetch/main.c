@@ -15,6 +15,7 @@
  */
 #include <proto/item.h>
 #include <base/base.h>
+#include <base/path.h>
 #include <base/fault.h>
 #include <curl/curl.h>
 #include <signal.h>
@@ -140,7 +141,7 @@ static int report_result(fetch *f, CURLcode rc, const char *why)
 
 static void set_up(fetch *f, const char *url, char why[CURL_ERROR_SIZE], struct curl_slist *list)
 {
-    const char *roots = getenv("CURL_CA_BUNDLE");
+    const char *roots = cay__trust_roots(getenv("CURL_CA_BUNDLE"));
     CURL *c = f->curl;
     curl_easy_setopt(c, CURLOPT_URL, url);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -158,7 +159,7 @@ static void set_up(fetch *f, const char *url, char why[CURL_ERROR_SIZE], struct 
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, f);
     curl_easy_setopt(c, CURLOPT_USERAGENT, "cay/" CAY_VERSION);
-    if (roots && *roots)
+    if (roots)
         curl_easy_setopt(c, CURLOPT_CAINFO, roots);
     if (f->head)
         curl_easy_setopt(c, CURLOPT_NOBODY, 1L);

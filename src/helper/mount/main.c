@@ -589,6 +589,8 @@ int main(int argc, char **argv)
         dprintf(2, "cay-mount is started by libcay; it serves the storage of one sandbox\n");
         return 2;
     }
+    syscall(SYS_close_range, SOCK + 1u, ~0u,
+            0); /* it lives on: no pipe of who started it stays open */
 #ifdef CAY_FAULTS
     cay__fault_load();
 #endif

@@ -82,7 +82,6 @@ static int spawn_helper(const char *path, const char *home, int sock, cay_err *e
     posix_spawn_file_actions_adddup2(&acts, 0, 1);
     posix_spawn_file_actions_adddup2(&acts, 0, 2);
     posix_spawn_file_actions_adddup2(&acts, high, 3);
-    posix_spawn_file_actions_addclosefrom_np(&acts, 4);
     int rc = posix_spawn(&pid, path, &acts, &attr, argv, environ);
     close(high);
     posix_spawn_file_actions_destroy(&acts);

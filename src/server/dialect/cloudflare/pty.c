@@ -64,7 +64,7 @@ static int say_end(terminal *t, cay__buf *out)
     cay_err err = CAY_ERR_INIT;
     if (cay_proc_wait(t->p, &soon, &e, &err) < 0)
         return say_error(out, err.msg);
-    const char *name = sigabbrev_np(e.signal);
+    const char *name = cay__signal_name(e.signal);
     send_json(out, json_pack("{s:s,s:i,s:o*}", "type", "exit", "code", e.code, "signal",
                              CAY_IF(e.signal, json_sprintf("SIG%s", CAY_OR(name, "")))));
     cay__ws_close(out, 1000, "");
