@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 BUILD  ?= build
 
-.PHONY: all deps build run test check lint bench fuzz soak vm templates-test attack-mutants upgrade-test install deb clean help
+.PHONY: all deps build run test check lint bench fuzz soak vm templates-test attack-mutants upgrade-test install deb tarball clean help
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -57,6 +57,10 @@ install: build ## install below PREFIX (/usr/local), or below DESTDIR for packag
 
 deb: ## Debian packages in build/deb, of the tree as it is
 	@tools/deps package && packaging/deb
+
+tarball: ## one archive of static programs for every distribution, in build/tarball
+	@tools/deps package && packaging/tarball
+	@tests/system/test_portable.sh build/tarball/cay-*-linux-$$(uname -m).tar.gz || [ $$? = 77 ]
 
 clean: ## remove every build tree
 	@rm -rf build build-test build-fuzz build-mutant build-*
