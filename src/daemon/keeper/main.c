@@ -167,9 +167,11 @@ static void on_sweep_timer(cay__timer *t)
 
 static void on_term(int sig)
 {
+    /* NOLINTBEGIN(bugprone-signal-handler,cert-sig30-c): errno is a variable of this thread */
     int e = errno;
     (void)!write(keeper.asked.fd, &(uint64_t){ 1 }, sizeof(uint64_t));
     errno = e;
+    /* NOLINTEND(bugprone-signal-handler,cert-sig30-c) */
 }
 
 #define NOTICE_MS 400 /* in which inits that were asked, too, say so */
